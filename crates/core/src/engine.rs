@@ -106,6 +106,13 @@ pub trait Guest: Send {
         None
     }
 
+    /// Whether the process ends as soon as this guest is dropped, because its program has exhausted the memory of the process: see
+    /// [`MEMORY_LIMIT_EXIT_CODE`]. The guest is done then. Its driver first passes on what the guest did and its outcome, and
+    /// the process does not wait for that for longer than a second.
+    fn ends_process(&self) -> bool {
+        false
+    }
+
     /// The CPU time that the program has computed so far, of an engine that computes on another thread. Such an engine wakes
     /// the task every few milliseconds while it computes, so that the limit is enforced. `None` if it computes in
     /// [`poll_turn`](Self::poll_turn).

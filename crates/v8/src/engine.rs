@@ -5,8 +5,8 @@ use std::sync::{Arc, Once};
 use execbox_core::engine::{Engine, Guest, StartError};
 use execbox_core::program::Program;
 
+use crate::exhaustion;
 use crate::guest::V8Guest;
-use crate::memory;
 use crate::pool::Pool;
 use crate::resident::Resident;
 use crate::snapshot::Snapshot;
@@ -93,7 +93,7 @@ fn initialize() {
         v8::V8::set_entropy_source(entropy);
         v8::V8::initialize_platform(v8::new_unprotected_default_platform(1, false).make_shared());
         v8::V8::initialize();
-        memory::handle_exhaustion();
+        exhaustion::handle();
     });
 }
 

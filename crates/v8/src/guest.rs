@@ -90,6 +90,10 @@ impl Guest for V8Guest {
         Some(self.shared.state().used.peak_memory_bytes)
     }
 
+    fn ends_process(&self) -> bool {
+        self.shared.state().ends_process
+    }
+
     fn cpu_time(&mut self) -> Option<Duration> {
         Some(self.shared.state().used.cpu_time)
     }

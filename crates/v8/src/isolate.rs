@@ -7,7 +7,7 @@ use v8::{Context, ContextScope, CreateParams, Global, Local, Message, Microtasks
 use crate::memory::{self, Memory};
 use crate::realm::Realm;
 use crate::snapshot::Snapshot;
-use crate::{console, globals, modules, program, rejections, stack};
+use crate::{console, exhaustion, globals, modules, program, rejections, stack};
 
 /// An isolate that belongs to the thread that made it.
 pub(crate) struct Isolate {
@@ -35,7 +35,7 @@ impl Isolate {
         let mut v8 = v8::Isolate::new(params);
         v8.set_microtasks_policy(MicrotasksPolicy::Explicit);
         v8.set_capture_stack_trace_for_uncaught_exceptions(true, MAX_FRAMES);
-        v8.set_oom_error_handler(memory::exhausted);
+        v8.set_oom_error_handler(exhaustion::of_isolate);
         v8.add_near_heap_limit_callback(memory::near_limit, Arc::as_ptr(&memory).cast_mut().cast());
         v8.set_prepare_stack_trace_callback(stack::prepare);
         v8.set_promise_reject_callback(rejections::track);

@@ -13,7 +13,8 @@
 //!
 //! - `V8` is the engine.
 //! - `guest`: the guest; `shared`: what it shares with its thread; `pool`: the threads.
-//! - `snapshot`, `isolate`, `memory`, `resident`, `ticker`: isolates, their limits, and the thread that checks them.
+//! - `snapshot`, `isolate`, `memory`, `resident`, `ticker`: isolates, their limits, and the thread that checks them;
+//!   `exhaustion`: the end of the process for want of memory.
 //! - `program`: a program from start to end, with `modules`, `outcome`, and `run`, the state of its callbacks.
 //! - `realm`, `globals`, `constructors`, `console`, `functions`: what programs can use; `rejections`, `stack`: thrown values.
 //! - `encode`, `decode`, `text`: values that cross between host and guest.
@@ -32,6 +33,7 @@ mod constructors;
 mod decode;
 mod encode;
 mod engine;
+mod exhaustion;
 mod functions;
 mod globals;
 mod guest;

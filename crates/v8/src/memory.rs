@@ -3,19 +3,18 @@
 //! Three places enforce the limit. V8 itself calls [`near_limit`] before its heap is exhausted. Every allocation of an
 //! `ArrayBuffer` uses [`VTABLE`], because its content is outside V8's heap. Each tick compares the memory in use with the
 //! limit. The first of them that finds the limit exceeded terminates the program. Where V8 cannot continue even so, it ends the
-//! process, with the exit status that [`handle_exhaustion`] sets up.
+//! process: see [`exhaustion`](crate::exhaustion).
 //!
 //! In a single step of native code, V8 allocates one large object whatever the limit, and serves no interrupt. So the ticker's
 //! thread compares the memory of the whole process with the sum that its programs may use, and [ends](Memory::end) them.
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
-use std::ffi::{c_char, c_void};
+use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use execbox_core::engine::MEMORY_LIMIT_EXIT_CODE;
-use v8::{Isolate, IsolateHandle, OomDetails, RustAllocatorVtable};
+use v8::{Isolate, IsolateHandle, RustAllocatorVtable};
 
 /// The maximum heap of a spare isolate, in bytes, and so of a program until it first needs more: the limit of most programs,
 /// and what V8 takes at first.
@@ -124,13 +123,20 @@ impl Memory {
         limit.saturating_add(limit / 2).saturating_add(PROCESS_BYTES)
     }
 
-    /// Terminates the program, for which the process has too much memory; or the process, if that has had no effect until the next
-    /// tick.
-    pub(crate) fn end(&self) {
-        if self.ended.swap(true, Ordering::Relaxed) {
-            exit();
-        }
+    /// Terminates the program, for which the process has too much memory. Returns whether that was done before: it has had no effect
+    /// until the next tick.
+    pub(crate) fn end(&self) -> bool {
         self.exceed();
+        self.ended.swap(true, Ordering::Relaxed)
+    }
+
+    /// Notes that the process ends because its memory is exhausted. Returns the [peak](Self::peak), which is the limit then.
+    pub(crate) fn exhaust(&self) -> u64 {
+        let limit = self.limit.load(Ordering::Relaxed);
+        if limit < usize::MAX {
+            self.peak.store(limit, Ordering::Relaxed);
+        }
+        self.peak()
     }
 
     fn exceed(&self) {
@@ -204,78 +210,4 @@ pub(crate) unsafe extern "C" fn near_limit(memory: *mut c_void, current: usize, 
     memory.exceed();
     // Native code that does not check for termination gets no further memory: V8 then ends the process.
     if is_first { current + SLACK_BYTES.max(limit / 2) } else { current }
-}
-
-// ---- Where V8 cannot continue ----------------------------------------------------------------------------------------
-
-/// Called by V8 when an isolate is out of memory: ends the process, as V8 requires. The host finds the reason in the exit
-/// status.
-pub(crate) unsafe extern "C" fn exhausted(_location: *const c_char, _details: &OomDetails) {
-    exit();
-}
-
-unsafe extern "C" {
-    /// `v8::base::SetPrintStackTrace`, which the crate `v8` does not bind: sets a function that V8 calls just before it ends
-    /// the process.
-    #[link_name = "_ZN2v84base18SetPrintStackTraceEPFvvE"]
-    fn set_before_abort(function: unsafe extern "C" fn());
-
-    /// `std::set_new_handler`: sets a function that C++ calls when an allocation has failed.
-    #[link_name = "_ZSt15set_new_handlerPFvvE"]
-    fn set_new_handler(function: unsafe extern "C" fn()) -> *mut c_void;
-}
-
-/// Set when V8 has found a fault of its own.
-static IS_FAULTY: AtomicBool = AtomicBool::new(false);
-
-/// The number of programs that have an isolate, in the whole process.
-static PROGRAMS: AtomicUsize = AtomicUsize::new(0);
-
-/// Counts a program that has an isolate, until it is dropped. Without such a program, the process itself has too little memory
-/// for V8, so no program has caused its end.
-pub(crate) struct HasProgram;
-
-impl HasProgram {
-    pub(crate) fn new() -> Self {
-        PROGRAMS.fetch_add(1, Ordering::SeqCst);
-        Self
-    }
-}
-
-impl Drop for HasProgram {
-    fn drop(&mut self) {
-        PROGRAMS.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// Ends the process as [`exhausted`] does in the cases that V8 does not report for an isolate: while one is made, in a thread
-/// of V8 or in the C++ library, and where a single object would be larger than V8 can make it. Call it after V8 was started.
-pub(crate) fn handle_exhaustion() {
-    v8::V8::set_fatal_error_handler(|_: &str, _: i32, _: &str| IS_FAULTY.store(true, Ordering::SeqCst));
-    // SAFETY: the functions take a pointer to a function without arguments, which they keep. V8 has set its own before.
-    unsafe {
-        set_before_abort(before_abort);
-        set_new_handler(out_of_memory);
-    }
-}
-
-/// V8 ends the process for one of two reasons. For a check that failed, it has called the handler of fatal errors before. For
-/// want of memory and for sizes that it does not support, it calls nothing else.
-unsafe extern "C" fn before_abort() {
-    if !IS_FAULTY.load(Ordering::SeqCst) && PROGRAMS.load(Ordering::SeqCst) > 0 {
-        exit();
-    }
-}
-
-/// Handles a failed allocation of C++. Does not return: C++ would try again.
-unsafe extern "C" fn out_of_memory() {
-    if PROGRAMS.load(Ordering::SeqCst) > 0 {
-        exit();
-    }
-    std::process::abort();
-}
-
-fn exit() -> ! {
-    // SAFETY: `_exit` has no preconditions. `exit` would run the handlers of libraries while other threads use them.
-    unsafe { libc::_exit(MEMORY_LIMIT_EXIT_CODE) }
 }

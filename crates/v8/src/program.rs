@@ -13,8 +13,8 @@ use v8::{
     PromiseResolver, PromiseState, ReturnValue, Script, ScriptOrigin, Value,
 };
 
+use crate::exhaustion::HasProgram;
 use crate::isolate::Isolate;
-use crate::memory::HasProgram;
 use crate::modules::{self, Graph, Unlinked};
 use crate::run::{Run, TimersDue};
 use crate::shared::{Resumed, Shared, Stopped, Used};
@@ -24,7 +24,7 @@ use crate::{console, functions, libraries, outcome, stack};
 
 /// Runs a program to its end on this thread.
 pub(crate) fn run(isolate: Isolate, program: Program, shared: &Arc<Shared>, ticker: &Arc<Ticker>) {
-    let _has_program = HasProgram::new();
+    let _has_program = HasProgram::new(shared, &isolate.memory);
     let mut isolate = isolate; // dropped first
     let memory = Arc::clone(&isolate.memory);
     memory.limit(program.limits.memory_len());

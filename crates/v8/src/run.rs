@@ -183,6 +183,6 @@ pub(crate) unsafe extern "C" fn on_tick(mut isolate: UnsafeRawIsolatePtr, _: *mu
 }
 
 /// The CPU time of this thread; zero where the system does not report it.
-fn thread_cpu_time() -> Duration {
+pub(crate) fn thread_cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from).unwrap_or_default()
 }

@@ -48,6 +48,8 @@ pub(crate) struct State {
     /// The isolate that runs the program.
     isolate: Option<IsolateHandle>,
     pub(crate) used: Used,
+    /// Whether the process ends, because its memory is exhausted. The phase no longer changes.
+    pub(crate) ends_process: bool,
 }
 
 /// What a program has used so far.
@@ -116,6 +118,7 @@ impl Shared {
             events_gather: false,
             isolate: None,
             used: Used::default(),
+            ends_process: false,
         };
         Arc::new(Self {
             state: Mutex::new(state),
@@ -233,7 +236,7 @@ impl Shared {
     /// Waits for settlements, and takes them.
     pub(crate) fn wait(&self, used: Used) -> Result<Resumed, Stopped> {
         let mut state = self.pause(Phase::Waiting, used);
-        while !self.is_stopped() {
+        while !self.is_stopped() && !state.ends_process {
             if !matches!(state.phase, Phase::Waiting) {
                 state.inbox_bytes = 0;
                 let settlements = mem::take(&mut state.inbox);
@@ -247,7 +250,7 @@ impl Shared {
     /// Waits for the answer to a synchronous call.
     pub(crate) fn wait_for_answer(&self, used: Used) -> Result<Settlement, Stopped> {
         let mut state = self.pause(Phase::Blocked, used);
-        while !self.is_stopped() {
+        while !self.is_stopped() && !state.ends_process {
             if !matches!(state.phase, Phase::Blocked)
                 && let Some(answer) = state.answer.take()
             {
@@ -260,7 +263,7 @@ impl Shared {
 
     fn pause(&self, phase: Phase, used: Used) -> MutexGuard<'_, State> {
         let mut state = self.state();
-        state.phase = phase;
+        state.enter(phase);
         state.used.add(used);
         self.wake_driver(state);
         self.computes.store(false, Ordering::SeqCst);
@@ -278,8 +281,21 @@ impl Shared {
     pub(crate) fn end(&self, outcome: Outcome, used: Used) {
         let mut state = self.state();
         state.isolate = None;
-        state.phase = Phase::Done(Some(outcome));
+        state.enter(Phase::Done(Some(outcome)));
         state.used.add(used);
+        self.wake_driver(state);
+        self.computes.store(false, Ordering::SeqCst);
+    }
+
+    /// Ends a program that has not ended, as the process ends for want of memory. Its thread may never return from V8.
+    pub(crate) fn exhaust(&self, used: Used) {
+        let mut state = self.state();
+        state.used.add(used);
+        state.isolate = None;
+        if !matches!(state.phase, Phase::Done(_)) {
+            state.enter(Phase::Done(Some(Outcome::OutOfMemory)));
+        }
+        state.ends_process = true;
         self.wake_driver(state);
         self.computes.store(false, Ordering::SeqCst);
     }
@@ -370,6 +386,12 @@ impl State {
     /// Takes what wakes the driver, so that it is woken once until it polls the guest again.
     fn wake_driver<'a>(&mut self, shared: &'a Shared) -> DriverWake<'a> {
         DriverWake { shared, waker: self.waker.take(), sleeps: mem::take(&mut self.driver_sleeps) }
+    }
+
+    fn enter(&mut self, phase: Phase) {
+        if !self.ends_process {
+            self.phase = phase;
+        }
     }
 
     /// Whether a guest that waits can continue: what it waits for has arrived.

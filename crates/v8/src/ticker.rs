@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use v8::{IsolateHandle, UnsafeRawIsolatePtr};
 
+use crate::exhaustion;
 use crate::memory::Memory;
 use crate::resident::Resident;
 
@@ -96,11 +97,11 @@ impl Ticker {
         self.resident.as_ref()?.private_bytes()
     }
 
-    /// Whether the process uses more memory than its guests may use together.
-    fn is_over_limit(&self, guests: &[Arc<Watched>]) -> bool {
+    /// Whether the process uses more than `factor` times the memory that its guests may use together.
+    fn is_over_limit(&self, guests: &[Arc<Watched>], factor: usize) -> bool {
         let Some(now) = self.private_bytes() else { return false };
         let allowed = guests.iter().fold(0_usize, |sum, guest| sum.saturating_add(guest.memory.max_process_bytes()));
-        now.saturating_sub(self.base.load(Ordering::Relaxed)) > allowed
+        now.saturating_sub(self.base.load(Ordering::Relaxed)) > allowed.saturating_mul(factor)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Watched>>> {
@@ -117,8 +118,12 @@ impl Ticker {
             idle = if computes { 0 } else { idle + 1 };
             let all = self.lock();
             let computing = || all.iter().filter(|watched| watched.computes.load(Ordering::SeqCst));
-            if computing().next().is_some() && self.is_over_limit(&all) {
-                computing().for_each(|watched| watched.memory.end());
+            if computing().next().is_some() && self.is_over_limit(&all, 1) {
+                let in_vain = computing().filter(|watched| watched.memory.end()).count();
+                if in_vain > 0 {
+                    // The program goes on taking memory meanwhile.
+                    exhaustion::end_process(|| !self.is_over_limit(&all, 2));
+                }
             }
             for watched in computing() {
                 if !watched.is_due.swap(true, Ordering::SeqCst) {

@@ -81,6 +81,38 @@ fn a_native_step_that_exhausts_the_child_is_a_memory_limit() {
     }
 }
 
+#[cfg(feature = "v8")]
+const EXHAUSTS: &str = "for (let n = 0; n < 3e7; n++); report(1); console.log(2); new Array(1e9).fill(0)";
+
+#[test]
+#[cfg(feature = "v8")]
+fn what_a_program_did_before_it_exhausts_its_child_is_kept() {
+    let command = ["run-code", "--engine", "v8", "--json", "--memory", "32MiB", "--timeout", "60s", "-e", EXHAUSTS];
+    let output = Typed::new(&command).output(std::path::Path::new(".")).stdout;
+    let result: serde_json::Value = serde_json::from_slice(&output).unwrap();
+    assert_eq!((&result["status"], &result["reports"]), (&"memory".into(), &serde_json::json!([1])), "{result}");
+    assert_eq!((&result["logs"][0]["args"], &result["memoryUsedBytes"]), (&serde_json::json!([2]), &(32 << 20).into()));
+}
+
+#[tokio::test]
+#[cfg(feature = "v8")]
+async fn the_program_after_one_that_exhausts_its_child_gets_another() {
+    use execbox::{ErrorCode, ExecuteRequest, Executor as _, Limits, PoolOptions, ProcessExecutor, RunnerCommand};
+    let command = RunnerCommand::new(crate::support::transcript::BINARY).args(["runner", "--engine", "v8"]);
+    let executor =
+        ProcessExecutor::builder(command).pool(PoolOptions { max_size: 1, ..PoolOptions::for_cores(1) }).build();
+    let limits = Limits { memory_bytes: 32 << 20, timeout: std::time::Duration::from_mins(1), ..Limits::default() };
+    for _ in 0..5 {
+        let code = "console.log('before'); new Array(1e9).fill(0)";
+        let exhausted = executor.execute(ExecuteRequest::new(code).limits(limits)).await;
+        assert_eq!(exhausted.error().map(|error| error.code), Some(ErrorCode::MemoryLimit), "{exhausted:?}");
+        assert_eq!(exhausted.logs, ["before"]);
+        let next = executor.execute(ExecuteRequest::new("6 * 7").limits(limits)).await;
+        assert_eq!(next.outcome, Ok(Some(42.into())));
+    }
+    executor.dispose().await;
+}
+
 #[test]
 #[cfg(feature = "v8")]
 fn an_engine_that_can_end_its_process_does_not_listen() {

@@ -14,8 +14,13 @@ struct Runner {
 
 impl Runner {
     fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    fn start_with(arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_execbox"))
             .arg("runner")
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
@@ -183,4 +188,39 @@ fn the_end_of_standard_input_ends_the_runner_and_its_guest() {
     let (rest, status) = runner.end();
     assert!(rest.is_empty() && status.success(), "{rest:?} {status}");
     assert!(started.elapsed() < Duration::from_mins(1));
+}
+
+/// A program that exhausts the memory of its process in one step of native code.
+#[cfg(feature = "v8")]
+const EXHAUSTS: &str = "new Array(1e9).fill(0)";
+
+#[cfg(feature = "v8")]
+const SMALL: u64 = 32 << 20;
+
+#[test]
+#[cfg(feature = "v8")]
+fn a_process_that_a_program_exhausts_sends_its_end_first() {
+    for code in [EXHAUSTS, "'x'.repeat(2e8).split('x')", "structuredClone(['x'.repeat(5e8)])"] {
+        let mut runner = Runner::start_with(&["--engine", "v8"]);
+        let code = format!("console.log('before'); {code}");
+        runner.execute("exec-1", &code, &json!({ "timeoutMs": 60_000, "memoryLimitBytes": SMALL }));
+        let done = runner.done("exec-1");
+        assert_eq!(done["error"]["code"], "memory_limit", "{done}");
+        assert_eq!((&done["exits"], &done["logs"]), (&json!(true), &json!(["before"])), "{done}");
+        assert_eq!(done["usage"]["peakMemoryBytes"], SMALL, "{done}");
+        assert_eq!(runner.child.wait().unwrap().code(), Some(86));
+        assert_eq!(runner.receive_line(), None);
+    }
+}
+
+#[test]
+#[cfg(feature = "v8")]
+fn a_process_that_a_program_exhausts_ends_if_its_host_does_not_read() {
+    let mut runner = Runner::start_with(&["--engine", "v8"]);
+    let code = format!("for (let n = 0; n < 1000; n++) console.log('x'.repeat(1000)); {EXHAUSTS}");
+    runner.execute("exec-1", &code, &json!({ "timeoutMs": 60_000, "memoryLimitBytes": SMALL, "maxLogChars": 1 << 20 }));
+    // The last message does not fit into the pipe.
+    assert_eq!(runner.child.wait().unwrap().code(), Some(86));
+    let received = std::iter::from_fn(|| runner.receive_line()).last().unwrap();
+    assert!(serde_json::from_str::<Json>(&received).is_err(), "the last message is cut: {} bytes", received.len());
 }

@@ -142,6 +142,21 @@ messages! {
     }
 }
 
+impl RunnerMessage {
+    /// Whether the runner ends after this message: see [`Done::exits`].
+    pub(super) fn exits(&self) -> bool {
+        matches!(self, Self::Done(Done { exits: true, .. }) | Self::CodeDone(CodeDone { exits: true, .. }))
+    }
+
+    /// Notes in the last message of a program that the runner ends after it.
+    pub(super) fn set_exits(&mut self) {
+        match self {
+            Self::Done(Done { exits, .. }) | Self::CodeDone(CodeDone { exits, .. }) => *exits = true,
+            _ => {}
+        }
+    }
+}
+
 fn write<B: Body>(body: &B, cap: usize, attachments: &mut Attachments) -> Result<Vec<u8>, TooLong> {
     let mut writer = Writer::new(B::TYPE, attachments);
     body.write(&mut writer);
@@ -201,11 +216,13 @@ mod tests {
         r#"{"type":"done","id":"exec-1","ok":false,"durationMs":3,"logs":[],"error":{"code":"tool_error","message":"full","position":{"line":3,"column":7}}}"#,
         r#"{"type":"done","id":"exec-1","ok":false,"durationMs":3,"logs":[],"error":{"code":"runtime_error","message":"bad","name":"TypeError","position":{"line":3,"column":7},"stack":[{"function":"f","file":"<script>","line":3,"column":7},{"file":"<script>","line":5,"column":1}]}}"#,
         r#"{"type":"done","id":"exec-1","ok":true,"durationMs":3,"logs":[],"result":1,"usage":{"cpuMs":1.5,"hostWaitMs":0.25,"calls":2,"peakCallsInFlight":0,"bytesIn":3,"bytesOut":4,"sourceBytes":5,"peakMemoryBytes":6,"peakHostMemoryBytes":7}}"#,
+        r#"{"type":"done","id":"exec-1","ok":false,"durationMs":3,"logs":[],"error":{"code":"memory_limit","message":"full"},"exits":true}"#,
         r#"{"type":"hello","runCode":1,"attachments":true}"#,
         r#"{"type":"code_call","id":"run-1","call":3,"function":6,"now":false,"args":["/data"]}"#,
         r#"{"type":"code_notify","id":"run-1","function":1,"args":["got",{"a":1}]}"#,
         r#"{"type":"code_done","id":"run-1","ok":true,"durationMs":1.5,"memoryUsedBytes":7,"result":16}"#,
         r#"{"type":"code_done","id":"run-1","ok":false,"durationMs":2,"status":"terminated","error":{"name":"InternalError","message":"broken"},"internal":true}"#,
+        r#"{"type":"code_done","id":"run-1","ok":false,"durationMs":2,"status":"memory","error":{"name":"MemoryLimitError","message":"full"},"exits":true}"#,
     ];
 
     fn object(line: &str) -> Object {
@@ -271,7 +288,7 @@ mod tests {
         let mut expected = serde_json::to_value(&result).unwrap();
         expected["type"] = "done".into();
         expected["id"] = "e".into();
-        let done = RunnerMessage::Done(Done { id: "e".into(), result });
+        let done = RunnerMessage::Done(Done { id: "e".into(), result, exits: false });
         assert_eq!(serde_json::from_str::<Json>(&text(&done)).unwrap(), expected);
     }
 
@@ -507,7 +524,7 @@ mod tests {
                 let usage = Usage { calls: micros, cpu_time: Some(duration), ..Usage::default() };
                 let unawaited = UnawaitedCalls::new(micros % 3, micros % 2, []);
                 let result = ExecuteResult { outcome, logs, unawaited, duration, usage };
-                RunnerMessage::Done(Done { id, result })
+                RunnerMessage::Done(Done { id, result, exits: false })
             }),
         ]
     }

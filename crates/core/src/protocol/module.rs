@@ -250,6 +250,8 @@ pub struct CodeDone {
     pub duration: Duration,
     /// What the runner measured. On the wire `memoryUsedBytes`, and the rest as `usage`.
     pub usage: Usage,
+    /// As in [`Done`](super::script::Done).
+    pub exits: bool,
 }
 
 impl Body for CodeDone {
@@ -262,7 +264,7 @@ impl Body for CodeDone {
         let peak_memory_bytes = fields.optional_amount("memoryUsedBytes")?.map(|bytes| bytes as u64);
         let usage = Usage { peak_memory_bytes, ..Usage::read(fields.object.remove("usage")) };
         let outcome = if ok { Ok(fields.value("result")?) } else { Err(read_failure(fields)?) };
-        Ok(Self { id, outcome, duration, usage })
+        Ok(Self { id, outcome, duration, usage, exits: fields.is_true("exits") })
     }
 
     fn write(&self, message: &mut Writer<'_>) {
@@ -275,6 +277,7 @@ impl Body for CodeDone {
             Err(failure) => write_failure(message, failure),
         }
         message.optional("usage", Usage { peak_memory_bytes: None, ..self.usage }.known());
+        message.flag("exits", self.exits);
     }
 }
 

@@ -369,6 +369,9 @@ pub struct Done {
     pub id: String,
     /// The result of the execution. An unknown error code is read as `internal_error`.
     pub result: ExecuteResult,
+    /// The runner ends after this message, because the program has exhausted the memory of its process. On the wire left out if
+    /// false. Not part of the specification.
+    pub exits: bool,
 }
 
 impl Body for Done {
@@ -383,7 +386,8 @@ impl Body for Done {
         let logs = logs.collect::<Result<_, _>>()?;
         let usage = Usage::read(fields.object.remove("usage"));
         let unawaited = fields.object.remove("unawaited").and_then(|calls| serde_json::from_value(calls).ok());
-        Ok(Self { id, result: ExecuteResult { outcome, logs, unawaited, duration, usage } })
+        let exits = fields.is_true("exits");
+        Ok(Self { id, result: ExecuteResult { outcome, logs, unawaited, duration, usage }, exits })
     }
 
     fn write(&self, message: &mut Writer<'_>) {
@@ -394,6 +398,7 @@ impl Body for Done {
         write_outcome(message, &self.result.outcome);
         message.optional("unawaited", self.result.unawaited.as_ref());
         message.optional("usage", self.result.usage.known());
+        message.flag("exits", self.exits);
     }
 }
 

@@ -59,7 +59,7 @@ fn call(call_id: &str, tool: &str) -> RunnerMessage {
 fn done(id: &str, outcome: Result<Option<Json>, ExecuteError>) -> RunnerMessage {
     let result =
         ExecuteResult { outcome, logs: vec!["line".into()], unawaited: None, duration: ms(1), usage: Usage::default() };
-    RunnerMessage::Done(Done { id: id.into(), result })
+    RunnerMessage::Done(Done { id: id.into(), result, exits: false })
 }
 
 fn finished(host: &mut HostSession<ScriptHost>) -> ExecuteResult {
@@ -192,6 +192,11 @@ fn a_runner_is_reusable_only_after_an_outcome_without_doubt() {
         host.handle_close(CloseReason::Closed, ms(3));
         assert!(!host.is_reusable(), "the runner has closed the transport after `done`");
     }
+    let mut host_of_exiting = host();
+    let message = json!({"type": "done", "id": "exec-1", "ok": true, "durationMs": 1, "logs": [], "exits": true});
+    host_of_exiting.handle_message(runner_says(message), ms(2));
+    assert_eq!(finished(&mut host_of_exiting).outcome, Ok(None));
+    assert!(!host_of_exiting.is_reusable(), "the runner ends after `done`");
     let mut cancelled = host();
     cancelled.cancel(Stop::Cancelled(None), ms(1));
     cancelled.handle_message(done("exec-1", Ok(None)), ms(2));
@@ -727,6 +732,19 @@ fn messages_that_are_not_due_are_ignored() {
 }
 
 #[test]
+fn the_last_message_says_that_the_process_ends() {
+    for ends in [false, true] {
+        let mut runner = active();
+        if ends {
+            runner.handle_process_end();
+        }
+        runner.handle_turn(Poll::Ready(Turn::Done(Outcome::OutOfMemory)), ms(10));
+        let done = last_done(&mut runner);
+        assert_eq!((done.result.error().unwrap().code, done.exits), (ErrorCode::MemoryLimit, ends));
+    }
+}
+
+#[test]
 fn a_malformed_execute_is_answered_by_its_id() {
     for mut runner in [runner(), active()] {
         receive(&mut runner, json!({"type": "execute", "id": "exec-2", "code": "", "options": {"timeoutMs": -1}}));
@@ -919,7 +937,8 @@ fn a_done_that_is_too_long_is_shortened_step_by_step() {
         usage: Usage::default(),
     };
     let mut resend = |result: &ExecuteResult| {
-        runner.handle_too_long(RunnerMessage::Done(Done { id: "e".into(), result: result.clone() }), long);
+        runner
+            .handle_too_long(RunnerMessage::Done(Done { id: "e".into(), result: result.clone(), exits: false }), long);
         runner_outputs(&mut runner).pop().map(|output| match output {
             RunnerOutput::Send(RunnerMessage::Done(done)) => done.result,
             other => panic!("{other:?}"),

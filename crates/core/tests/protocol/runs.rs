@@ -58,6 +58,7 @@ fn done(id: &str, outcome: RunOutcome) -> RunnerMessage {
         outcome,
         duration: ms(1),
         usage: Usage { peak_memory_bytes: Some(7), ..Usage::default() },
+        exits: false,
     })
 }
 
@@ -369,6 +370,6 @@ proptest! {
         assert_round_trip(&RunnerMessage::CodeNotify(CodeNotify { id: id.clone(), notification }), attachments);
         let duration = Duration::from_micros(number.into());
         let usage = Usage { peak_memory_bytes, calls, ..Usage::default() };
-        assert_round_trip(&RunnerMessage::CodeDone(CodeDone { id, outcome, duration, usage }), attachments);
+        assert_round_trip(&RunnerMessage::CodeDone(CodeDone { id, outcome, duration, usage, exits: false }), attachments);
     }
 }

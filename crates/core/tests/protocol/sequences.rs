@@ -92,6 +92,7 @@ impl Random for ScriptHost {
             RunnerMessage::Done(Done {
                 id,
                 result: ExecuteResult { outcome, logs, unawaited: None, duration: ms(1), usage: Usage::default() },
+                exits: false,
             })
         });
         prop_oneof![6 => call, 6 => log, 1 => done].boxed()
@@ -129,7 +130,7 @@ impl Random for ModuleHost {
         });
         let done = (run_id(), any::<bool>()).prop_map(|(id, is_ok)| {
             let outcome = if is_ok { Ok(Value::undefined()) } else { Err(Failure::internal("broken")) };
-            RunnerMessage::CodeDone(CodeDone { id, outcome, duration: ms(1), usage: Usage::default() })
+            RunnerMessage::CodeDone(CodeDone { id, outcome, duration: ms(1), usage: Usage::default(), exits: false })
         });
         let hello = Just(RunnerMessage::Hello(Hello { attachments: true }));
         prop_oneof![4 => hello, 6 => call, 6 => notify, 1 => done].boxed()

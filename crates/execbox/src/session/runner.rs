@@ -280,10 +280,12 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Connection<'a, L> {
             }
             let (was_congested, was_full) = (self.is_congested(), self.is_full());
             let can_go_on = !was_congested && self.poll_guest(cx, slice_end);
-            if let Poll::Ready(Err(error)) = self.channel.poll_flush(cx) {
+            let flushed = self.channel.poll_flush(cx);
+            if let Poll::Ready(Err(error)) = flushed {
                 return Poll::Ready(Err(error));
             }
-            self.ended = None;
+            // A guest whose process ends with it stays until the host has read its last message.
+            self.ended.take_if(|guest| flushed.is_ready() || !guest.ends_process());
             if self.session.is_drained() {
                 return Poll::Ready(Ok(()));
             }
@@ -404,6 +406,9 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Connection<'a, L> {
                 Poll::Pending => WaitsFor::Nothing,
             };
             self.session.handle_peak_memory(guest.peak_memory_bytes());
+            if guest.ends_process() {
+                self.session.handle_process_end();
+            }
             self.turn = Some(turn);
         }
         while let Some(event) = self.events.pop_front() {

@@ -230,6 +230,8 @@ pub struct HostSession<C: HostContract> {
     /// The runner reported the end by itself, with an outcome that does not make it
     /// [untrusted](HostContract::makes_runner_untrusted).
     ended_cleanly: bool,
+    /// The runner reported that it ends.
+    runner_exits: bool,
     outputs: VecDeque<Output<C>>,
     /// The charges of the notices in `outputs`, in their order. Log lines of scripts have none: their limits bound them.
     notices: VecDeque<Charge>,
@@ -263,6 +265,7 @@ impl<C: HostContract> HostSession<C> {
             close_reason: None,
             misbehavior: None,
             ended_cleanly: false,
+            runner_exits: false,
             outputs: VecDeque::new(),
             notices: VecDeque::new(),
         };
@@ -304,9 +307,9 @@ impl<C: HostContract> HostSession<C> {
     }
 
     /// Whether the runner can be used for another program: it reported the end by itself, with an outcome that does not make
-    /// it [untrusted](HostContract::makes_runner_untrusted), and has not closed the transport.
+    /// it [untrusted](HostContract::makes_runner_untrusted), and neither ends nor has closed the transport.
     pub fn is_reusable(&self) -> bool {
-        self.ended_cleanly && self.close_reason.is_none()
+        self.ended_cleanly && !self.runner_exits && self.close_reason.is_none()
     }
 
     /// How the transport ended: the first reason that was reported, even after the program was over.
@@ -334,6 +337,7 @@ impl<C: HostContract> HostSession<C> {
             (State::Greeting { .. }, RunnerMessage::Hello(_)) => self.send_program(now),
             (State::Greeting { .. } | State::Finished, _) => {}
             (State::Running(_) | State::Cancelling { .. }, message) => {
+                self.runner_exits |= message.exits();
                 match self.contract.receive(message, self.is_running()) {
                     Ok(Received::Output(output)) => self.outputs.push_back(output),
                     Ok(Received::Notice(notice, charge)) => {

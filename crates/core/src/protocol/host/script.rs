@@ -115,7 +115,7 @@ impl HostContract for ScriptHost {
             RunnerMessage::Log(WireLog { id, line }) if id == self.id && self.log.is_streamed => {
                 self.log.add(&line).map(Output::Notify)
             }
-            RunnerMessage::Done(Done { id, result }) if id == self.id => return Ok(Received::Done(result)),
+            RunnerMessage::Done(Done { id, result, .. }) if id == self.id => return Ok(Received::Done(result)),
             _ => None,
         };
         Ok(output.map_or(Received::Nothing, Received::Output))
@@ -196,7 +196,7 @@ impl ScriptHost {
     fn is_of_script(&self, message: &RunnerMessage) -> bool {
         match message {
             RunnerMessage::Started(Started { id, .. }) => *id == self.id,
-            RunnerMessage::Done(Done { id, result }) => *id == self.id && result.is_ok(),
+            RunnerMessage::Done(Done { id, result, .. }) => *id == self.id && result.is_ok(),
             RunnerMessage::ToolCall(_) => true,
             _ => false,
         }

@@ -90,6 +90,8 @@ pub struct RunnerSession {
     drained_by: Option<Duration>,
     /// Caps the limits that hosts ask for.
     max_limits: Option<Limits>,
+    /// The process ends with its guest.
+    exits: bool,
     outputs: VecDeque<Output>,
 }
 
@@ -260,6 +262,12 @@ impl RunnerSession {
         self.with_execution(now, |execution| execution.handle_unread(bytes));
     }
 
+    /// Handles that the process [ends](crate::engine::Guest::ends_process) with the guest, of which the last message informs the
+    /// host. To be called before [`handle_turn`](Self::handle_turn).
+    pub fn handle_process_end(&mut self) {
+        self.exits = true;
+    }
+
     /// Handles the result of polling the guest, after its events. An outcome after the deadline is too late. `turn` is
     /// [`Turn::Waiting`] only if nothing was settled since: a script without a pending call ends then.
     pub fn handle_turn(&mut self, turn: Poll<Turn>, now: Duration) {
@@ -406,7 +414,7 @@ impl RunnerSession {
     /// Ends the active program, if there is one, with its last message.
     fn finish(&mut self, end: Result<Outcome, Stop>, now: Duration) {
         let is_stopped = end.is_err();
-        let message = match std::mem::take(&mut self.state) {
+        let mut message = match std::mem::take(&mut self.state) {
             State::Running(_, execution) => {
                 if is_stopped {
                     self.outputs.push_back(Output::StopGuest);
@@ -419,6 +427,9 @@ impl RunnerSession {
             }
             other => return self.state = other,
         };
+        if self.exits {
+            message.set_exits();
+        }
         self.send(message);
     }
 

@@ -45,7 +45,7 @@ impl Wire for ModuleWire {
 
     fn done(id: String, end: RunEnd, duration: Duration) -> RunnerMessage {
         let RunEnd { outcome, usage } = end;
-        RunnerMessage::CodeDone(CodeDone { id, outcome, duration, usage })
+        RunnerMessage::CodeDone(CodeDone { id, outcome, duration, usage, exits: false })
     }
 
     fn limit_error(end: &mut RunEnd) -> Option<&mut Failure> {

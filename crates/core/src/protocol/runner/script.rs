@@ -88,7 +88,7 @@ impl Wire for ScriptWire {
     }
 
     fn done(id: String, result: ExecuteResult, _: Duration) -> RunnerMessage {
-        RunnerMessage::Done(Done { id, result })
+        RunnerMessage::Done(Done { id, result, exits: false })
     }
 
     fn limit_error(result: &mut ExecuteResult) -> Option<&mut ExecuteError> {
