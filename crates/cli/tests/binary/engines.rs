@@ -75,6 +75,8 @@ fn a_native_step_that_exhausts_the_child_is_a_memory_limit() {
         ("64MiB", "(1e21).toLocaleString('x'.repeat(5e8))"),
         ("64MiB", "'a'.localeCompare('b', 'x-' + 'a'.repeat(5e8))"),
         ("512MiB", "'x'.repeat(2e8).split('')"),
+        ("1GiB", "'x'.repeat(2e8).split('x')"),
+        ("2GiB", "'x'.repeat(5e8).split('')"),
     ];
     for (memory, code) in steps {
         assert_eq!(end_on_v8(memory, code), "memory_limit", "{code}");
