@@ -75,6 +75,26 @@ fn a_program_that_waits_for_nothing_is_stuck() {
 }
 
 #[test]
+fn a_program_with_a_timer_is_not_stuck() {
+    let mut execution = execution(Limits::default());
+    let timer = |after| Event::Timer(Some(ms(after)));
+    assert!(matches!(execution.handle_event(timer(500), &|| ms(20)), Ok(Action::Ignore)));
+    execution.handle_waiting(ms(20)).unwrap();
+    assert_eq!(execution.next_timeout(), Some(ms(520)));
+    execution.handle_event(timer(100), &|| ms(30)).unwrap();
+    assert_eq!(execution.next_timeout(), Some(ms(130)), "in place of the first one");
+    assert!(!execution.take_timer(ms(129)));
+    assert!(execution.take_timer(ms(130)));
+    assert!(!execution.take_timer(ms(131)), "once");
+    assert_eq!(execution.handle_waiting(ms(131)), Err(Stop::Stuck));
+    execution.handle_event(timer(100), &|| ms(140)).unwrap();
+    execution.handle_event(Event::Timer(None), &|| ms(141)).unwrap();
+    assert_eq!(execution.handle_waiting(ms(141)), Err(Stop::Stuck));
+    execution.handle_event(Event::Timer(Some(Duration::MAX)), &|| ms(142)).unwrap();
+    assert_eq!(execution.next_timeout(), Some(ms(5010)));
+}
+
+#[test]
 fn a_wait_ends_when_it_is_answered_or_the_guest_computes() {
     let limits = Limits { host_wait: Some(ms(50)), ..Limits::default() };
     let mut answered = waiting(limits);

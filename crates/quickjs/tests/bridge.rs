@@ -246,7 +246,7 @@ fn notifications_and_calls_arrive_in_order() {
         .map(|event| match event {
             Event::Notify(Notification { function, ref args }) => json!([function.0, tagged(args)]),
             Event::Call(ref call) => json!([call.function.0, tagged(&call.input)]),
-            Event::Log(_) | Event::Unawaited(_) => panic!("{event:?}"),
+            Event::Log(_) | Event::Unawaited(_) | Event::Timer(_) => panic!("{event:?}"),
         })
         .collect();
     assert_eq!(

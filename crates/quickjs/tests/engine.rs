@@ -29,7 +29,7 @@ fn start(body: &str, limits: Limits) -> Box<dyn Guest> {
 fn calls(guest: &mut dyn Guest) -> Vec<(CallId, u32, Option<Json>)> {
     let calls = events(guest).into_iter().filter_map(|event| match event {
         Event::Call(call) => Some((call.id, call.function.0, call.input.to_json("input", 1 << 20).unwrap())),
-        Event::Log(_) | Event::Notify(_) | Event::Unawaited(_) => None,
+        Event::Log(_) | Event::Notify(_) | Event::Unawaited(_) | Event::Timer(_) => None,
     });
     calls.collect()
 }
@@ -565,7 +565,7 @@ fn logs(body: &str) -> Vec<String> {
     assert!(matches!(turn(&mut *guest), Turn::Done(_)), "{body}");
     let lines = events(&mut *guest).into_iter().filter_map(|event| match event {
         Event::Log(line) => Some(format!("{}: {}", line.level.as_str(), line.text)),
-        Event::Call(_) | Event::Notify(_) | Event::Unawaited(_) => None,
+        Event::Call(_) | Event::Notify(_) | Event::Unawaited(_) | Event::Timer(_) => None,
     });
     lines.collect()
 }

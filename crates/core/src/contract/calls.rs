@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cause::{CallsSoFar, Unanswered};
+use crate::contract::answers::{Answer, Answers};
 use crate::contract::stop::Stop;
 use crate::engine::{CallId, MAX_UNAWAITED, Outcome};
 use crate::error::StackFrame;
 use crate::program::Namespace;
 use crate::unawaited::{CallPlace, UnawaitedCalls};
+use crate::value::Value;
 
 /// The calls of one script.
 #[derive(Debug)]
@@ -19,6 +21,7 @@ pub(super) struct Calls {
     /// The calls that are not answered.
     pending: BTreeMap<CallId, PendingCall>,
     answered: u64,
+    answers: Answers,
     /// The number of calls that were unanswered when the result of the script was settled.
     left: u64,
     /// Where the first of them were made.
@@ -35,7 +38,7 @@ struct PendingCall {
 
 impl Calls {
     pub(super) fn new(namespaces: Vec<Arc<Namespace>>) -> Self {
-        Self { namespaces, pending: BTreeMap::new(), answered: 0, left: 0, places: Vec::new() }
+        Self { namespaces, pending: BTreeMap::new(), answered: 0, answers: Answers::default(), left: 0, places: Vec::new() }
     }
 
     /// The namespaces of the providers.
@@ -52,8 +55,18 @@ impl Calls {
         self.pending.len()
     }
 
-    pub(super) fn answer(&mut self, call: CallId) {
-        self.answered += u64::from(self.pending.remove(&call).is_some());
+    /// Records that a call is answered, and with what, if it succeeded.
+    pub(super) fn answer(&mut self, call: CallId, answer: Option<&Value>) {
+        let Some(PendingCall { provider, tool, .. }) = self.pending.remove(&call) else { return };
+        self.answered += 1;
+        if let Some(answer) = answer {
+            self.answers.keep((provider, tool), answer);
+        }
+    }
+
+    /// The last answers of the tools.
+    pub(super) fn answers(&self) -> Vec<Answer> {
+        self.answers.named(|provider, tool| self.place(provider, tool).to_string())
     }
 
     /// Records a call that is unanswered when the result of the script is settled, one of `count`.

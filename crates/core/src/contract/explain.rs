@@ -8,6 +8,7 @@
 use std::fmt;
 
 use crate::cause::{Cause, MemberPath};
+use crate::contract::answers::{self, Answer};
 use crate::engine::{NativeError, Thrown};
 use crate::hint::{near, same_words};
 use crate::language::Position;
@@ -39,6 +40,8 @@ pub(crate) struct AvailableNames<'a> {
     pub(crate) namespaces: Vec<(&'a str, Vec<&'a str>)>,
     /// Other globals.
     pub(crate) names: Vec<&'a str>,
+    /// The last answers of tools.
+    pub(crate) answers: Vec<Answer>,
     /// The program can have imports.
     pub(crate) imports: bool,
 }
@@ -57,7 +60,7 @@ pub(crate) fn explain(thrown: &Thrown, source: &str, at: Position, given: &Avail
         None => (None, None),
         Some(NativeError::NotAFunction) => {
             let path = window.and_then(|window| window.callee());
-            let explained = path.as_ref().and_then(|path| given.not_a_function(path));
+            let explained = path.as_ref().and_then(|path| given.not_a_function(path, source));
             // An error that guest code throws is also at something that looks like a callee: `TypeError('not a function')`.
             let cause = explained.as_ref().map(|_| Cause::NotAFunction { path: member_path(path.as_ref()) });
             (explained, cause)
@@ -71,7 +74,7 @@ pub(crate) fn explain(thrown: &Thrown, source: &str, at: Position, given: &Avail
         }
         Some(NativeError::PropertyOfNothing) => {
             let path = window.and_then(|window| window.member());
-            let explained = path.as_ref().and_then(|path| given.property_of_nothing(path, message));
+            let explained = path.as_ref().and_then(|path| given.property_of_nothing(path, source, message));
             (explained, Some(Cause::PropertyOfNothing { path: member_path(path.as_ref()) }))
         }
     };
@@ -88,7 +91,7 @@ fn member_path(path: Option<&Path<'_>>) -> MemberPath {
 }
 
 impl AvailableNames<'_> {
-    fn not_a_function(&self, path: &Path<'_>) -> Option<String> {
+    fn not_a_function(&self, path: &Path<'_>, source: &str) -> Option<String> {
         if path.base == "TypeError" {
             return None;
         }
@@ -100,14 +103,23 @@ impl AvailableNames<'_> {
             Some(keys) => Some(suggest(name, functions, &keys)),
             None => Some(list(name, functions)),
         });
+        let hint = hint.or_else(|| self.answered(path, source));
         Some(format!("{path} is not a function{}", hint.unwrap_or_default()))
     }
 
     /// The message for `shop.orders.list()`, where `shop.orders` is not defined.
-    fn property_of_nothing(&self, path: &Path<'_>, message: &str) -> Option<String> {
-        let (name, functions) = self.namespace(path.base)?;
+    fn property_of_nothing(&self, path: &Path<'_>, source: &str, message: &str) -> Option<String> {
+        let Some((name, functions)) = self.namespace(path.base) else {
+            return self.answered(path, source).map(|hint| format!("{message}{hint}"));
+        };
         let keys = path.keys().filter(|keys| !keys.is_empty() && !functions.contains(&keys[0]))?;
         Some(format!("{message}; {} is not a tool{}", path.first(), suggest(name, functions, &keys)))
+    }
+
+    /// What the tool answered whose answer is read in `res.items.map(…)`, if that has no member `items`.
+    fn answered(&self, path: &Path<'_>, source: &str) -> Option<String> {
+        let (Member::Name(member) | Member::Key(member)) = path.members.first()? else { return None };
+        answers::hint(&self.answers, source, path.base, member)
     }
 
     fn not_defined(&self, window: &Window<'_>, message: &str, name: &str) -> Option<String> {
@@ -398,6 +410,7 @@ mod tests {
         let given = AvailableNames {
             namespaces: vec![("shop", vec!["get_order", "list_orders"]), ("empty", vec![])],
             names: vec!["console", "input"],
+            answers: Vec::new(),
             imports: false,
         };
         let thrown = Thrown { message: message.into(), native: Some(native), ..Thrown::default() };

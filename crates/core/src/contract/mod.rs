@@ -7,6 +7,7 @@
 //! - `functions`: the functions of a script, apart from its code.
 //! - `stack`, `explain`: the stack and the message of an uncaught error, for both.
 
+mod answers;
 mod calls;
 mod explain;
 mod functions;

@@ -227,7 +227,7 @@ impl Script {
 
     /// How the result of a tool settles its call.
     pub(crate) fn settle(&mut self, call: CallId, result: Result<Value, ExecuteError>) -> (Pending, Settlement) {
-        self.calls.answer(call);
+        self.calls.answer(call, result.as_ref().ok());
         (Pending::Call(call), result.map_or_else(Settlement::Failed, Settlement::Fulfilled))
     }
 
@@ -261,7 +261,7 @@ impl Script {
         });
         let mut namespaces: Vec<_> = providers.collect();
         namespaces.extend(functions.into_iter().map(|(name, own)| (name, own.into_keys().collect())));
-        AvailableNames { namespaces, names, imports: false }
+        AvailableNames { namespaces, names, answers: self.calls.answers(), imports: false }
     }
 }
 

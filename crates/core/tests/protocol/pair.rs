@@ -367,6 +367,7 @@ impl<C: Played> Pair<C> {
                     }
                     self.guest_computes = true;
                 }
+                RunnerOutput::WakeGuest => panic!("the scripted engine has no timers"),
                 RunnerOutput::StopGuest => {
                     self.guest_stopped_at = Some(self.now);
                     self.guest = None;

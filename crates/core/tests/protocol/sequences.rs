@@ -376,6 +376,7 @@ impl RunnerLog {
                     self.guest = Some(Scripted.start(program).unwrap());
                 }
                 RunnerOutput::Settle(pending, settlement) => self.guest.as_mut().unwrap().settle(pending, settlement),
+                RunnerOutput::WakeGuest => panic!("the scripted engine has no timers"),
                 RunnerOutput::StopGuest => assert!(self.guest.take().is_some()),
             }
         }

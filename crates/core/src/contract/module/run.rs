@@ -186,7 +186,7 @@ impl ModuleRun {
         let namespaces =
             namespaces.map(|(name, exports)| (name.as_str(), exports.iter().map(String::as_str).collect()));
         let names = self.sources.globals.iter().map(String::as_str).collect();
-        AvailableNames { namespaces: namespaces.collect(), names, imports: true }
+        AvailableNames { namespaces: namespaces.collect(), names, answers: Vec::new(), imports: true }
     }
 
     /// A link error that only the engine finds. [Linking](crate::link) finds all others.
