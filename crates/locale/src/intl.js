@@ -394,7 +394,7 @@
       listed(digits, ["notation", "compactDisplay", "signDisplay"], entries);
       listed(digits, ["roundingIncrement", "roundingMode"], entries);
       // As in V8, which reads both from one word of a skeleton of ICU.
-      const stripped = digits.trailingZeroDisplay === "stripIfInteger" && digits.roundingPriority === "morePrecision";
+      const stripped = digits.trailingZeroDisplay === "stripIfInteger";
       push(entries, "roundingPriority", stripped ? "auto" : digits.roundingPriority);
       return plain(listed(digits, ["trailingZeroDisplay"], entries));
     },
@@ -548,15 +548,8 @@
   ];
   const CYCLE_OF = record({ h: "h12", K: "h11", H: "h23", k: "h24" });
 
-  const withoutQuotes = (pattern) => {
-    let result = "";
-    const pieces = split(pattern, "'");
-    for (let index = 0; index < pieces.length; index += 2) result += ` ${pieces[index]}`;
-    return result;
-  };
-
   const dateOptions = ({ tag, timeZone, fields, pattern }) => {
-    const letters = withoutQuotes(pattern);
+    const letters = join(split(pattern, /'[^']*'/), " ");
     const entries = ["locale", tag, "calendar", "gregory", "numberingSystem", "latn", "timeZone", timeZone];
     const hour = test(/[hHkK]/, letters);
     if (hour !== null) {

@@ -104,8 +104,8 @@ enum Number {
 ///
 /// Fails for another value, and for a currency or unit that has no data.
 pub fn format(locale: Locale, options: &NumberOptions, value: &str) -> Result<Parts, String> {
-    let number = parse(value)?;
-    let number = match number {
+    let options = &options.bounded();
+    let number = match parse(value)? {
         Number::Finite(mut decimal) => {
             if options.style == Style::Percent {
                 decimal.shift(2);
@@ -117,19 +117,33 @@ pub fn format(locale: Locale, options: &NumberOptions, value: &str) -> Result<Pa
     let rounded = round::round(locale, options, &number);
     let sign = sign(options.sign_display, &number, &rounded);
     let body = body(locale, options, &rounded);
-    let plural = if rounded.is_finite() { plural::select(locale, "cardinal", &rounded.operand()) } else { "other" };
     let affixes = Affixes::new(locale, options, &rounded);
     let signed = affixes.apply(body, sign, rounded.is_finite());
     match options.style {
         Style::Currency if options.currency_display == CurrencyDisplay::Name => {
-            Ok(named_currency(locale, options, plural, signed))
+            Ok(named_currency(locale, options, category(locale, "cardinal", &rounded), signed))
         }
-        Style::Unit | Style::Percent if !options.has_percent_sign() => unit(locale, options, plural, signed),
+        Style::Unit | Style::Percent if !options.has_percent_sign() => {
+            unit(locale, options, category(locale, "cardinal", &rounded), signed)
+        }
         _ => Ok(signed),
     }
 }
 
 impl NumberOptions {
+    /// The options with each number in the range that ECMA-402 has for it.
+    fn bounded(&self) -> NumberOptions {
+        NumberOptions {
+            minimum_integer_digits: self.minimum_integer_digits.clamp(1, 21),
+            minimum_fraction_digits: self.minimum_fraction_digits.clamp(0, 100),
+            maximum_fraction_digits: self.maximum_fraction_digits.clamp(0, 100),
+            minimum_significant_digits: self.minimum_significant_digits.clamp(1, 21),
+            maximum_significant_digits: self.maximum_significant_digits.clamp(1, 21),
+            rounding_increment: self.rounding_increment.clamp(1, 5000),
+            ..self.clone()
+        }
+    }
+
     /// Whether the number is written as a percentage by the pattern for these; with other options `percent` is a unit.
     fn has_percent_sign(&self) -> bool {
         let is_percent = match self.style {
@@ -151,8 +165,11 @@ impl NumberOptions {
 /// Fails for a value that [`format`] refuses.
 pub fn plural(locale: Locale, kind: &str, options: &NumberOptions, value: &str) -> Result<&'static str, String> {
     let number = parse(value)?;
-    let rounded = round::round(locale, options, &number);
-    Ok(if rounded.is_finite() { plural::select(locale, kind, &rounded.operand()) } else { "other" })
+    Ok(category(locale, kind, &round::round(locale, &options.bounded(), &number)))
+}
+
+fn category(locale: Locale, kind: &str, rounded: &Rounded) -> &'static str {
+    if rounded.is_finite() { plural::select(locale, kind, &rounded.operand()) } else { "other" }
 }
 
 /// The number of digits after the point that amounts of a currency have.

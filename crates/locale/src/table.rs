@@ -9,6 +9,10 @@ pub(crate) const COMMON: Table = Table(include_str!("../data/common.txt"));
 
 const ENGLISH: Table = Table(include_str!("../data/en.txt"));
 const NONE: Table = Table("");
+const DE: Table = Table(include_str!("../data/de.txt"));
+const ES: Table = Table(include_str!("../data/es.txt"));
+const FR: Table = Table(include_str!("../data/fr.txt"));
+const SV: Table = Table(include_str!("../data/sv.txt"));
 
 macro_rules! locales {
     ($($tag:literal $table:expr;)*) => {
@@ -23,14 +27,14 @@ locales! {
     "en-CA" Table(include_str!("../data/en-CA.txt"));
     "en-GB" Table(include_str!("../data/en-GB.txt"));
     "en-IN" Table(include_str!("../data/en-IN.txt"));
-    "de" Table(include_str!("../data/de.txt"));
-    "de-DE" Table(include_str!("../data/de.txt"));
-    "es" Table(include_str!("../data/es.txt"));
-    "es-ES" Table(include_str!("../data/es.txt"));
-    "fr" Table(include_str!("../data/fr.txt"));
-    "fr-FR" Table(include_str!("../data/fr.txt"));
-    "sv" Table(include_str!("../data/sv.txt"));
-    "sv-SE" Table(include_str!("../data/sv.txt"));
+    "de" DE;
+    "de-DE" DE;
+    "es" ES;
+    "es-ES" ES;
+    "fr" FR;
+    "fr-FR" FR;
+    "sv" SV;
+    "sv-SE" SV;
 }
 
 /// A locale whose data is available.

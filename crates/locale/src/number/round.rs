@@ -127,7 +127,7 @@ fn digits(options: &NumberOptions, mut value: Decimal) -> Rounded {
         RoundingType::MorePrecision => by_fraction.min(by_significant),
         RoundingType::LessPrecision => by_fraction.max(by_significant),
     };
-    value.round(power, options.rounding_increment.clamp(1, 5000), options.rounding_mode);
+    value.round(power, options.rounding_increment, options.rounding_mode);
     let grown = !value.is_zero() && value.magnitude() != magnitude;
     let significant_is_finer = if grown && by_fraction == by_significant {
         by_significant < by_fraction
