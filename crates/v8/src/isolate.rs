@@ -29,7 +29,9 @@ impl Isolate {
         let params = CreateParams::default()
             .snapshot_blob(snapshot.blob())
             .array_buffer_allocator(allocator)
+            // Decides about the address space for machine code, too.
             .heap_limits(0, memory::HEAP_BYTES)
+            .set_max_old_generation_size_in_bytes(memory::SPARE_HEAP_BYTES)
             .set_max_young_generation_size_in_bytes(memory::YOUNG_BYTES)
             .allow_atomics_wait(false);
         let mut v8 = v8::Isolate::new(params);

@@ -16,9 +16,13 @@ use std::sync::{Arc, OnceLock};
 
 use v8::{Isolate, IsolateHandle, RustAllocatorVtable};
 
-/// The maximum heap of a spare isolate, in bytes, and so of a program until it first needs more: the limit of most programs,
-/// and what V8 takes at first.
+/// The minimum of the maximum heap of a program, in bytes: the limit of most programs, and what V8 takes at first.
 pub(crate) const HEAP_BYTES: usize = 72 << 20;
+
+/// The maximum heap of a spare isolate, in bytes. V8 can lower it when the limit of a program is known. It can raise it only when the
+/// heap is nearly exhausted, after many collections in vain, which takes longer than the program. With a maximum of several
+/// gigabytes, a spare isolate takes 2 MiB more.
+pub(crate) const SPARE_HEAP_BYTES: usize = 1 << 30;
 
 /// The maximum size of the space for new objects, in bytes: three semi-spaces.
 pub(crate) const YOUNG_BYTES: usize = 24 << 20;
@@ -68,9 +72,17 @@ impl Memory {
         self.base.store(isolate.get_heap_statistics().used_heap_size(), Ordering::Relaxed);
     }
 
-    /// Applies the limit of a program.
-    pub(crate) fn limit(&self, limit: usize) {
+    /// Applies the limit of a program, to which the isolate belongs from now on.
+    pub(crate) fn limit(self: &Arc<Self>, isolate: &mut Isolate, limit: usize) {
         self.limit.store(limit, Ordering::Relaxed);
+        isolate.remove_near_heap_limit_callback(near_limit, self.max_heap_bytes().max(HEAP_BYTES));
+        isolate.add_near_heap_limit_callback(near_limit, Arc::as_ptr(self).cast_mut().cast());
+    }
+
+    /// The heap that V8 may have for this program, with what it had before and new objects.
+    fn max_heap_bytes(&self) -> usize {
+        let (limit, base) = (self.limit.load(Ordering::Relaxed), self.base.load(Ordering::Relaxed));
+        limit.saturating_add(base).saturating_add(YOUNG_BYTES / 3)
     }
 
     /// Whether the program has exceeded its limit.
@@ -200,8 +212,7 @@ unsafe extern "C" fn drop_reference(memory: *const Memory) {
 pub(crate) unsafe extern "C" fn near_limit(memory: *mut c_void, current: usize, _initial: usize) -> usize {
     // SAFETY: isolate.rs passes its `Memory`, which it drops after the isolate.
     let memory = unsafe { &*memory.cast::<Memory>() };
-    let limit = memory.limit.load(Ordering::Relaxed);
-    let allowed = limit.saturating_add(memory.base.load(Ordering::Relaxed)).saturating_add(YOUNG_BYTES / 3);
+    let (limit, allowed) = (memory.limit.load(Ordering::Relaxed), memory.max_heap_bytes());
     if current < allowed && !memory.is_exceeded() {
         return allowed;
     }

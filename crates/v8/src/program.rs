@@ -27,7 +27,7 @@ pub(crate) fn run(isolate: Isolate, program: Program, shared: &Arc<Shared>, tick
     let _has_program = HasProgram::new(shared, &isolate.memory);
     let mut isolate = isolate; // dropped first
     let memory = Arc::clone(&isolate.memory);
-    memory.limit(program.limits.memory_len());
+    memory.limit(&mut isolate.v8, program.limits.memory_len());
     let handle = isolate.v8.thread_safe_handle();
     if shared.begin(handle.clone()).is_err() {
         shared.end(Outcome::Interrupted, Used::default());
