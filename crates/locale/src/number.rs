@@ -162,7 +162,7 @@ impl NumberOptions {
 ///
 /// # Errors
 ///
-/// Fails for a value that [`format`] refuses.
+/// Fails for a value that [`format()`] refuses.
 pub fn plural(locale: Locale, kind: &str, options: &NumberOptions, value: &str) -> Result<&'static str, String> {
     let number = parse(value)?;
     Ok(category(locale, kind, &round::round(locale, &options.bounded(), &number)))
