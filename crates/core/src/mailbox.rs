@@ -26,8 +26,8 @@ pub struct Mailbox {
     calls: u64,
     budget: Budget,
     logs: LogLimiter,
-    /// What the guest has asked of its timer since the events were taken.
-    timer: Option<Option<Duration>>,
+    /// The last [`Event::Timer`] since the events were taken.
+    timer: Option<Event>,
 }
 
 #[derive(Debug)]
@@ -96,7 +96,7 @@ impl Mailbox {
 
     /// Asks to wake the guest after this time, in place of what it asked before; `None` takes that back.
     pub fn timer(&mut self, after: Option<Duration>) {
-        self.timer = Some(after);
+        self.timer = Some(Event::Timer(after));
     }
 
     /// How many more UTF-16 units of log lines will be kept.
@@ -117,7 +117,7 @@ impl Mailbox {
     /// Moves everything added since the last time into `events`, in order, and the timer last.
     pub fn take_events(&mut self, events: &mut Vec<Event>) {
         events.append(&mut self.events);
-        events.extend(self.timer.take().map(Event::Timer));
+        events.extend(self.timer.take());
     }
 }
 

@@ -246,6 +246,7 @@ fn unawaited(mut guest: Guest<'_>, count: u32, function: u32, at: u32, len: u32)
 }
 
 /// A delay that is no time, which only a compromised guest asks for, is none.
+#[allow(clippy::needless_pass_by_value)] // Wasmtime's signature
 fn timer(guest: Guest<'_>, milliseconds: f64) {
     let after = Duration::try_from_secs_f64(milliseconds / 1e3).ok();
     lock(&guest.data().shared).mailbox.timer(after);
@@ -261,7 +262,10 @@ fn library(mut guest: Guest<'_>, number: u32) -> wasmtime::Result<u32> {
 fn locale(mut guest: Guest<'_>, at: u32, len: u32) -> wasmtime::Result<u32> {
     let (request, host) = memory_and_host(&mut guest, at, len)?;
     let request = Value::from_bytes(request).to_json("request", MAX_LOCALE_REQUEST);
-    let answer = match request.map_err(|_| TOO_LONG.to_owned()).and_then(|request| execbox_locale::call(&request.unwrap_or_default())) {
+    let answer = match request
+        .map_err(|_| TOO_LONG.to_owned())
+        .and_then(|request| execbox_locale::call(&request.unwrap_or_default()))
+    {
         Ok(value) => serde_json::json!([value]),
         Err(message) => serde_json::json!([null, message]),
     };

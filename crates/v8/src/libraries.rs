@@ -160,7 +160,8 @@ fn push_latin1(isolate: &mut v8::Isolate, bytes: &mut Vec<u8>, text: Local<'_, v
 /// V8 ends the process where its API cannot allocate a buffer; the intrinsic throws.
 fn new_bytes<'s>(scope: &mut PinScope<'s, '_>, run: &Run, bytes: &[u8]) -> Option<Local<'s, Uint8Array>> {
     let new_buffer = Local::new(scope, &run.realm.new_buffer);
-    let (undefined, len) = (v8::undefined(scope).into(), v8::Number::new(scope, bytes.len() as f64).into());
+    let (undefined, len) =
+        (v8::undefined(scope).into(), v8::Integer::new_from_unsigned(scope, bytes.len() as u32).into());
     let buffer: Local<'_, v8::ArrayBuffer> = new_buffer.call(scope, undefined, &[len])?.try_cast().ok()?;
     for (cell, byte) in buffer.get_backing_store().iter().zip(bytes) {
         cell.set(*byte);

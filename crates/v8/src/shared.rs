@@ -28,6 +28,7 @@ pub(crate) struct Shared {
     stopped: AtomicBool,
 }
 
+#[allow(clippy::struct_excessive_bools)] // independent of each other
 pub(crate) struct State {
     pub(crate) mailbox: Mailbox,
     pub(crate) phase: Phase,

@@ -74,7 +74,9 @@ impl Shape {
     fn has(&self, member: &str) -> bool {
         match self {
             Self::Object(members) => members.iter().any(|known| known == member),
-            Self::Array(_) | Self::Text => ["length", "map", "filter", "slice", "at", "indexOf", "includes"].contains(&member),
+            Self::Array(_) | Self::Text => {
+                ["length", "map", "filter", "slice", "at", "indexOf", "includes"].contains(&member)
+            }
             Self::Other(_) => false,
         }
     }
@@ -128,7 +130,9 @@ mod tests {
         for source in ["const res = await crm.get({})", "res=crm.get ()", "let res: Order = await crm.get({ a: 1 })"] {
             assert!(is_assigned(source, "res", "crm.get"), "{source}");
         }
-        for source in ["const other = await crm.get({})", "x.res = await crm.get({})", "res = await crm.get", "mres = crm.get()"] {
+        for source in
+            ["const other = await crm.get({})", "x.res = await crm.get({})", "res = await crm.get", "mres = crm.get()"]
+        {
             assert!(!is_assigned(source, "res", "crm.get"), "{source}");
         }
     }

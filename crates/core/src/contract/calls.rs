@@ -38,7 +38,14 @@ struct PendingCall {
 
 impl Calls {
     pub(super) fn new(namespaces: Vec<Arc<Namespace>>) -> Self {
-        Self { namespaces, pending: BTreeMap::new(), answered: 0, answers: Answers::default(), left: 0, places: Vec::new() }
+        Self {
+            namespaces,
+            pending: BTreeMap::new(),
+            answered: 0,
+            answers: Answers::default(),
+            left: 0,
+            places: Vec::new(),
+        }
     }
 
     /// The namespaces of the providers.
