@@ -90,7 +90,7 @@ export class ScriptContract {
     const options = { timeoutMs: TIMEOUT_MS };
     const done = await new Promise((resolve) => {
       this.waiting.set(id, resolve);
-      this.child.stdin.write(`${JSON.stringify({ type: 'execute', id, code: each.source, options, providers: [] })}\n`);
+      this.child.stdin.write(`${JSON.stringify({ type: 'execute', id, code: each.source, options, providers: [], commonGlobals: true })}\n`);
     });
     this.waiting.delete(id);
     const lines = done.logs.map((line) => (typeof line === 'string' ? line : line.message ?? line.text));
