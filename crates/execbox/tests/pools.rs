@@ -277,3 +277,14 @@ async fn two_hundred_requests_on_two_workers_are_each_answered() {
     }
     assert!(distinct(&threads) <= 2 && started.elapsed() < Duration::from_mins(2));
 }
+
+#[tokio::test]
+async fn the_limits_of_a_worker_cap_those_of_its_executions() {
+    let max_limits = Limits { memory_bytes: 8 << 20, ..Limits::unlimited() };
+    let executor = WorkerExecutor::builder(Runner::new().unwrap().with_max_limits(max_limits)).unwrap().build();
+    let request = ExecuteRequest::new("const all = []; for (;;) all.push({ all })");
+    let result = executor.execute(request.limits(Limits { memory_bytes: 1 << 30, ..Limits::default() })).await;
+    let error = result.error().unwrap();
+    assert_eq!(error.code, ErrorCode::MemoryLimit);
+    assert!(error.message.contains("8 MiB; limits of the runner"), "{}", error.message);
+}

@@ -11,7 +11,7 @@
   const { now } = Date;
   const { is, keys } = Object;
   const toTag = Object.prototype.toString;
-  const { replaceAll, repeat, slice, charCodeAt, codePointAt } = String.prototype;
+  const { replaceAll, repeat, slice, indexOf, codePointAt } = String.prototype;
   const [StringOf, NumberOf, parseInteger, parseNumber] = [String, Number, parseInt, parseFloat];
   const sizeOf = {
     __proto__: null,
@@ -107,10 +107,9 @@
   // A text with its placeholders replaced by the arguments after it; the number of arguments that it has taken is in `taken`.
   let taken = 0;
   const formatted = (format, args) => {
-    let [result, from] = ["", 0];
+    let [result, from, at] = ["", 0, 0];
     taken = 1;
-    for (let at = 0; at < format.length - 1; at++) {
-      if (apply(charCodeAt, format, [at]) !== 0x25) continue;
+    for (; (at = apply(indexOf, format, ["%", at])) >= 0; at++) {
       const letter = format[at + 1];
       const replace = placeholders[letter];
       if (letter !== "%" && (replace === undefined || taken >= args.length)) continue;
