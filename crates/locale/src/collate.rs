@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::table::Locale;
 
 /// The length of a text, at most, in units of UTF-16.
-pub const MAX_TEXT: usize = 64 * 1024;
+pub const MAX_TEXT: usize = 16 * 1024;
 
 /// The options of `Intl.Collator`.
 #[derive(Clone, Debug, Default, Deserialize)]

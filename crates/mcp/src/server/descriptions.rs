@@ -15,7 +15,12 @@ use super::{finder, state};
 const HOW_TO: &str = "Write the body of an async function in JavaScript or TypeScript: `await` tools, compute, and \
     `return` a JSON value. Tools are async functions in namespaces and take one object: `const r = await \
     ns.tool({ key: 1 })`. A failed call throws an error. Run independent calls with `Promise.all`. `console.log` output \
-    is returned. There are no imports, network, files or timers, only the tools. Return only what you need.";
+    is returned.";
+
+/// What code has, without and with timers.
+const NO_TIMERS: &str = " There are no imports, network, files or timers, only the tools. Return only what you need.";
+const TIMERS: &str =
+    " There are no imports, network or files, only the tools and `setTimeout`. Return only what you need.";
 
 /// Added if code can search.
 const FINDER: &str = " Code can search, too: `await tools.search(\"words\")`, `await tools.describe(\"ns.tool\")`.";
@@ -57,14 +62,23 @@ pub(super) fn search_tool(options: &ServerOptions, catalog: &Catalog) -> Tool {
 pub(super) fn execute_tool(options: &ServerOptions, catalog: &Catalog, has_state: bool) -> Tool {
     let find = format!("Runs code that calls tools. Find tools with `{}` first. ", options.search_name);
     let kept = kept(options, catalog, has_state);
-    tool_with_code(&options.execute_name, find + HOW_TO + finder(catalog) + &kept + envelope(catalog), options)
+    tool_with_code(
+        &options.execute_name,
+        find + HOW_TO + timers(options) + finder(catalog) + &kept + envelope(catalog),
+        options,
+    )
 }
 
 pub(super) fn code_tool(options: &ServerOptions, catalog: &Catalog, has_state: bool) -> Tool {
     let (finder, kept, envelope) = (finder(catalog), kept(options, catalog, has_state), envelope(catalog));
-    let head = format!("Runs code that calls tools. {HOW_TO}{finder}{kept}{envelope} Available tools:\n");
+    let timers = timers(options);
+    let head = format!("Runs code that calls tools. {HOW_TO}{timers}{finder}{kept}{envelope} Available tools:\n");
     let max = options.max_types().saturating_sub(head.chars().count());
     tool_with_code(&options.code_name, head + &types(catalog.providers(), max, &full_signatures(options)), options)
+}
+
+fn timers(options: &ServerOptions) -> &'static str {
+    if options.timers { TIMERS } else { NO_TIMERS }
 }
 
 /// How code searches, unless a provider has the name of the namespace.

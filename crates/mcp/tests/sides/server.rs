@@ -61,6 +61,20 @@ async fn calls_that_code_does_not_await_are_named() {
 }
 
 #[tokio::test]
+async fn code_has_timers_on_request_and_the_description_tells() {
+    for (timers, told, returned) in [(true, "`setTimeout`", "7"), (false, "files or timers", "runtime_error")] {
+        let options = ServerOptions { timers, ..ServerOptions::default() };
+        let (client, _) = client(Vec::new, options).await;
+        for tool in client.list_all_tools().await.unwrap().iter().filter(|tool| tool.name != "mcp_search_tools") {
+            assert!(tool.description.as_ref().unwrap().contains(told), "{tool:?}");
+        }
+        let code = "await new Promise((done) => setTimeout(done, 1)); return 7";
+        let result = call(&client, "mcp_execute_code", json!({ "code": code })).await;
+        assert!(text(&result).starts_with(returned), "{}", text(&result));
+    }
+}
+
+#[tokio::test]
 async fn failures_are_errors_that_models_can_read() {
     let (client, _) = client(Vec::new, ServerOptions::default()).await;
     let result = call(&client, "mcp_execute_code", json!({ "code": "throw new TypeError('no')" })).await;
