@@ -102,21 +102,50 @@ export function toScriptResult(json) {
   return refused ? { refused } : { value };
 }
 
-// A line of the log of the script contract.
+// A line of the log of the script contract: placeholders as in node, other values as JSON.
 export function formatLog(args) {
-  return args
-    .map((arg) => {
-      if (typeof arg === 'string') return arg;
-      if (tag(arg) === 'Error') return String(arg);
-      try {
-        if (typeof arg === 'object' && arg !== null) return JSON.stringify(arg) ?? String(arg);
-        return Object.is(arg, -0) ? '-0' : String(arg);
-      } catch {
-        return '\0any';
-      }
-    })
-    .join(' ')
-    .toWellFormed();
+  const rest = [...args];
+  let head = [];
+  if (typeof rest[0] === 'string' && rest.length > 1) {
+    const format = rest.shift();
+    head = [format.replace(/%([sdifjoOc%])/g, (all, letter) => {
+      if (letter === '%') return '%';
+      return rest.length === 0 ? all : placeholder(letter, rest.shift());
+    })];
+  }
+  return [...head, ...rest.map(logged)].join(' ').toWellFormed();
+}
+
+function placeholder(letter, arg) {
+  const number = (parse) => (typeof arg === 'symbol' ? 'NaN' : logged(parse(arg)));
+  switch (letter) {
+    case 'd': return typeof arg === 'bigint' ? String(arg) : number(Number);
+    case 'i': return number(Number.parseInt);
+    case 'f': return number(Number.parseFloat);
+    case 'j': return logged(JSON.stringify(arg));
+    case 'c': return '';
+    case 's': return logged(arg);
+    default: return typeof arg === 'string' ? JSON.stringify(arg) : logged(arg);
+  }
+}
+
+function logged(arg) {
+  if (typeof arg === 'string') return arg;
+  if (tag(arg) === 'Error') return String(arg);
+  try {
+    if (typeof arg === 'object' && arg !== null) return collection(arg) ?? JSON.stringify(arg, (_, value) => collection(value) ?? value) ?? String(arg);
+    return Object.is(arg, -0) ? '-0' : String(arg);
+  } catch {
+    return '\0any';
+  }
+}
+
+// A map or set with its content; undefined for other values.
+function collection(value) {
+  const inner = (item) => (typeof item === 'string' ? JSON.stringify(item) : logged(item));
+  if (tag(value) === 'Map') return `Map(${value.size}) {${[...value].map(([key, item]) => `${inner(key)} => ${inner(item)}`).join(', ')}}`;
+  if (tag(value) === 'Set') return `Set(${value.size}) {${[...value].map(inner).join(', ')}}`;
+  return undefined;
 }
 
 // Whether two values are equal, where `{"$any": true}` equals everything. The order of keys counts.
