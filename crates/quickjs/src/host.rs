@@ -66,8 +66,6 @@ pub(crate) struct Host {
 /// How many bytes a request about a locale may take as JSON: two texts of the greatest length, and options.
 const MAX_LOCALE_REQUEST: usize = 1 << 20;
 
-const TOO_LONG: &str = "the text is too long for a function that depends on a locale";
-
 /// The address where the guest keeps its peak memory, and the part of it that the image takes.
 const PEAK: usize = parse(env!("GUEST_PEAK"));
 const IMAGE_BYTES: usize = parse(env!("GUEST_IMAGE_BYTES"));
@@ -261,16 +259,21 @@ fn library(mut guest: Guest<'_>, number: u32) -> wasmtime::Result<u32> {
 /// Answers with an array of a value, or of a hole and the message of a `RangeError`.
 fn locale(mut guest: Guest<'_>, at: u32, len: u32) -> wasmtime::Result<u32> {
     let (request, host) = memory_and_host(&mut guest, at, len)?;
-    let request = Value::from_bytes(request).to_json("request", MAX_LOCALE_REQUEST);
-    let answer = match request
-        .map_err(|_| TOO_LONG.to_owned())
-        .and_then(|request| execbox_locale::call(&request.unwrap_or_default()))
-    {
+    let answer = match ask_about_locale(request) {
         Ok(value) => serde_json::json!([value]),
         Err(message) => serde_json::json!([null, message]),
     };
     host.answer = Value::from_json(Some(&answer), "answer")?.as_bytes().to_vec();
     Ok(u32::try_from(host.answer.len())?)
+}
+
+fn ask_about_locale(request: &[u8]) -> Result<serde_json::Value, String> {
+    let too_long = || "the text is too long for a function that depends on a locale".to_owned();
+    if request.len() > MAX_LOCALE_REQUEST {
+        return Err(too_long()); // before it is copied
+    }
+    let request = Value::from_bytes(request).to_json("request", MAX_LOCALE_REQUEST).map_err(|_| too_long())?;
+    execbox_locale::call(&request.unwrap_or_default())
 }
 
 fn done(mut guest: Guest<'_>, kind: u32, at: u32, len: u32) -> wasmtime::Result<()> {

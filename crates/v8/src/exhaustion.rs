@@ -1,6 +1,6 @@
 //! The end of the process where V8 cannot continue for want of memory.
 //!
-//! V8 and the C++ library call back on the thread that needs memory, which cannot go on. The drivers can: each is told that its
+//! V8 and the C++ library call back on the thread that needs memory, which cannot go on. The drivers can: each learns that its
 //! program is over, passes that on to its host with what the program logged and reported, and drops the guest. Then the process
 //! ends with the exit status [`MEMORY_LIMIT_EXIT_CODE`]. A host that does not read delays that for [`MAX_WAIT`] at most.
 

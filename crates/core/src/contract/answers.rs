@@ -1,5 +1,5 @@
-//! The last answers of tools, for what errors say of them: a program that reads a member which an answer has not is told which
-//! members it has.
+//! The last answers of tools, for what errors say of them: where a program reads a member that an answer
+//! lacks, the error lists the members that it has.
 
 use std::fmt;
 
