@@ -237,6 +237,14 @@ function zoneTerritories() {
   return zones;
 }
 
+// The languages that node has, by all their codes.
+function languages() {
+  const letters = [..."abcdefghijklmnopqrstuvwxyz"];
+  const two = letters.flatMap((first) => letters.map((second) => first + second));
+  const all = [...two, ...two.flatMap((start) => letters.map((third) => start + third))];
+  return all.filter((language) => Intl.NumberFormat.supportedLocalesOf(language).length > 0).sort();
+}
+
 // What holds for all locales: the digits of currencies, the spans of metazones, the territories and other names of time zones.
 function writeCommon() {
   const lines = new Map();
@@ -266,6 +274,7 @@ function writeCommon() {
     lines.set(`territory.${zone}`, primary ? territory : `${territory}*`);
   }
   lines.set("currencies", Intl.supportedValuesOf("currency").join("|"));
+  lines.set("languages", languages().join("|"));
   lines.set("timezones", Intl.supportedValuesOf("timeZone").join("|"));
   write("common", lines);
 }

@@ -77,10 +77,18 @@ fn whole(number: f64) -> Option<i64> {
 }
 
 /// The canonical tag of a locale, the available locale that it names, and its keywords.
+/// What is known of a language tag. `isElsewhere`: other hosts have its language, but not this crate.
 fn tag(text: &str) -> Result<Value, String> {
     let invalid = || format!("Invalid language tag: {}", text.chars().take(100).collect::<String>());
     if text.len() > 200 || text.contains('_') {
         return Err(invalid());
+    }
+    let (language, rest) = text.split_at(text.find('-').unwrap_or(text.len()));
+    if (5..=8).contains(&language.len()) && language.bytes().all(|byte| byte.is_ascii_alphabetic()) {
+        // Valid, and the language of no locale: as in `toLocaleString("default")`.
+        let rest: icu_locale_core::Locale = format!("und{rest}").parse().map_err(|_| invalid())?;
+        let tag = rest.to_string().replacen("und", &language.to_ascii_lowercase(), 1);
+        return Ok(json!({ "tag": tag, "name": tag, "found": null, "isElsewhere": false, "keywords": {} }));
     }
     let locale: icu_locale_core::Locale = text.parse().map_err(|_| invalid())?;
     let name = locale.id.to_string();
@@ -88,7 +96,15 @@ fn tag(text: &str) -> Result<Value, String> {
     let keywords: Map<String, Value> =
         keywords.map(|(key, value)| (key.to_string(), value.to_string().into())).collect();
     let found = Locale::find(&name).map(|locale| locale.tag);
-    Ok(json!({ "tag": locale.to_string(), "name": name, "found": found, "keywords": keywords }))
+    let languages = COMMON.get("languages").unwrap_or_default();
+    let is_elsewhere = found.is_none() && languages.split('|').any(|language| language == locale.id.language.as_str());
+    Ok(json!({
+        "tag": locale.to_string(),
+        "name": name,
+        "found": found,
+        "isElsewhere": is_elsewhere,
+        "keywords": keywords,
+    }))
 }
 
 /// The text of an instant by a pattern, or by the fields for which a pattern is found.

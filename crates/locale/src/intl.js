@@ -99,13 +99,16 @@
     return tags;
   };
 
-  const requireAvailable = (parsed) => {
-    if (parsed.found) return parsed;
-    return unavailable(`locale ${parsed.name}`, `write one of ${join(locale("locales"), ", ")}`);
+  // The first locale of the list that there is, with its keywords, or else the default locale. One that other hosts have is not
+  // passed over.
+  const resolveLocale = (tags) => {
+    for (let index = 0; index < tags.length; index += 1) {
+      const parsed = parseTag(tags[index]);
+      if (parsed.found) return parsed;
+      if (parsed.isElsewhere) unavailable(`locale ${parsed.name}`, `write one of ${join(locale("locales"), ", ")}`);
+    }
+    return parseTag("en-US");
   };
-
-  // The locale that the list asks for, with its keywords.
-  const resolveLocale = (tags) => requireAvailable(parseTag(tags.length === 0 ? "en-US" : tags[0]));
 
   const keyword = (parsed, key, values) => {
     const value = parsed.keywords[key];
