@@ -8,12 +8,11 @@
   const { apply } = Reflect;
   const { now } = Date;
   const { max, trunc } = Math;
-  const { splice, push } = Array.prototype;
   const TypeErrorOf = TypeError;
 
-  // The timers by the time when they are due; those of the same time in the order in which they were set. Stopped ones stay until
-  // they come first.
+  // A heap of the timers: the first is due first, or was set first of those that are due then. Stopped ones stay until they come first.
   const queue = [];
+  let lastTurn = 0;
   const byId = { __proto__: null };
   let lastId = 0;
   // The time until which timers are due.
@@ -21,19 +20,38 @@
   // The time for which the host was asked.
   let armedFor;
 
+  const isBefore = (one, other) => one.due < other.due || (one.due === other.due && one.turn < other.turn);
+
   const insert = (timer) => {
-    let [from, to] = [0, queue.length];
-    while (from < to) {
-      const middle = (from + to) >> 1;
-      if (queue[middle].due <= timer.due) from = middle + 1;
-      else to = middle;
+    timer.turn = ++lastTurn;
+    let at = queue.length;
+    while (at > 0) {
+      const parent = (at - 1) >> 1;
+      if (!isBefore(timer, queue[parent])) break;
+      queue[at] = queue[parent];
+      at = parent;
     }
-    if (from === queue.length) apply(push, queue, [timer]);
-    else apply(splice, queue, [from, 0, timer]);
+    queue[at] = timer;
+  };
+
+  const takeFirst = () => {
+    const first = queue[0];
+    const last = queue[queue.length - 1];
+    queue.length -= 1;
+    const { length } = queue;
+    let at = 0;
+    for (let child = 1; child < length; child = 2 * at + 1) {
+      if (child + 1 < length && isBefore(queue[child + 1], queue[child])) child += 1;
+      if (!isBefore(queue[child], last)) break;
+      queue[at] = queue[child];
+      at = child;
+    }
+    if (length > 0) queue[at] = last;
+    return first;
   };
 
   const dropStopped = () => {
-    while (queue.length > 0 && queue[0].isStopped) apply(splice, queue, [0, 1]);
+    while (queue.length > 0 && queue[0].isStopped) takeFirst();
   };
 
   const ask = () => {
@@ -141,7 +159,7 @@
       ask();
       return false;
     }
-    const [timer] = apply(splice, queue, [0, 1]);
+    const timer = takeFirst();
     if (timer.repeats) {
       timer.due = until + timer.delay;
       insert(timer);
