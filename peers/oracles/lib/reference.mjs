@@ -180,6 +180,7 @@ async function importModule(each) {
 
 // The outcome of a case: `{ ok, value, logs, lines }`, or `{ ok: false, error: { name, message, line, column }, logs, lines }`.
 export async function runOnNode(each) {
+  if (each.fails) return { ok: false, error: { name: each.fails }, logs: [], lines: [] };
   if ('expect' in each) return { ok: true, value: each.expect, logs: [], lines: [] };
   if (each.import) return importModule(each);
   const typescript = each.language === 'typescript';
