@@ -47,6 +47,7 @@ const oracles = {
     },
   },
   positions: { cases: () => written('positions'), column: true },
+  programs: { cases: () => written('programs') },
   libraries: { cases: async () => (await import('./libraries/bundle.mjs')).cases() },
   test262: { cases: async () => (await import('./test262/cases.mjs')).cases({ all }), partial: !all },
 };
