@@ -4,7 +4,6 @@ import { execFile, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { normalize } from './values.mjs';
 
 const TIMEOUT_MS = 20_000;
@@ -74,9 +73,13 @@ export class ScriptContract {
 
   start() {
     this.child = spawn(this.execbox, ['runner', '--engine', this.engine], { stdio: ['pipe', 'pipe', 'inherit'] });
-    createInterface({ input: this.child.stdout, crlfDelay: Infinity }).on('line', (line) => {
-      const message = JSON.parse(line);
-      if (message.type === 'done') this.waiting.get(message.id)?.(message);
+    let rest = '';
+    this.child.stdout.setEncoding('utf8').on('data', (text) => {
+      const lines = (rest + text).split('\n'); // `readline` would break lines at U+2028, too
+      rest = lines.pop();
+      for (const message of lines.map((line) => JSON.parse(line))) {
+        if (message.type === 'done') this.waiting.get(message.id)?.(message);
+      }
     });
     this.child.on('exit', () => {
       for (const resolve of this.waiting.values()) resolve({ ok: false, logs: [], error: { code: 'internal_error', message: 'the runner ended' } });
