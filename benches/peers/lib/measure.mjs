@@ -1,6 +1,6 @@
 // The time and memory of the work on each peer, in alternating rounds: each peer runs a program once, then the next program.
 import { HostFailed, proportional } from "./host.mjs";
-import { expected, source, work, workLimits } from "./work.mjs";
+import { resultOf, source, work, workLimits } from "./work.mjs";
 
 const WARM_UPS = 2; // not counted, but their results are verified, too
 const SLOW_MS = 2000; // a program that takes longer is measured once
@@ -11,7 +11,10 @@ const COLD_STARTS = 5;
 const HELD = 9; // sandboxes at once
 const MAX_FAILURES = 3; // of the process of a peer, which is then not measured further
 
-export async function measure(subjects, rows, { rounds, report }) {
+const language = ({ peer }) => peer.runs ?? "js";
+
+/** Starts the hosts of the peers. Returns those that run, and functions that send a command to one, read its memory in MiB, and end all. */
+export async function start(subjects, rows, { report }) {
   const hosts = new Map();
   for (const { peer, launch } of subjects) {
     const row = rows[peer.name];
@@ -49,11 +52,16 @@ export async function measure(subjects, rows, { rounds, report }) {
       throw error;
     }
   };
-  const language = ({ peer }) => peer.runs ?? "js";
+  const memory = ({ peer }) => proportional(hosts.get(peer.name).child.pid);
+  const stop = () => hosts.forEach((host) => host.kill());
+  return { running, ask, memory, stop };
+}
 
-  for (const { name } of work) {
+/** Times programs, `{ name, sourceIn(language) }`, in rounds, and writes the times to `rows`. */
+export async function time({ running, ask }, rows, programs, { rounds, report }) {
+  for (const { name, sourceIn } of programs) {
     report(`work: ${name}`);
-    const wanted = JSON.stringify(await expected(name));
+    const wanted = JSON.stringify(await resultOf(sourceIn("js")));
     const times = new Map();
     for (const { peer } of running) {
       const reason = peer.unsupported?.[name];
@@ -67,7 +75,7 @@ export async function measure(subjects, rows, { rounds, report }) {
         if (!mine || mine.done) continue;
         await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
         try {
-          const { ms, result } = await ask(subject, "run", { source: source(name, language(subject)) }, workLimits.timeoutMs + 5000);
+          const { ms, result } = await ask(subject, "run", { source: sourceIn(language(subject)) }, workLimits.timeoutMs + 5000);
           if (JSON.stringify(result) !== wanted) throw new Error("the result is wrong");
           if (ms > SLOW_MS) mine.done = true;
           if (round >= 0 || mine.done) mine.push(ms);
@@ -80,6 +88,12 @@ export async function measure(subjects, rows, { rounds, report }) {
     }
     for (const [peer, mine] of times) rows[peer].work[name] = mine.failure ? { failure: mine.failure } : summary(mine);
   }
+}
+
+export async function measure(subjects, rows, { rounds, report }) {
+  const hosts = await start(subjects, rows, { report });
+  const { running, ask, memory } = hosts;
+  await time(hosts, rows, work.map(({ name }) => ({ name, sourceIn: (language) => source(name, language) })), { rounds, report });
 
   const one = (subject) => source("one-plus-one", language(subject));
   const collect = async (name, count, sample) => {
@@ -119,14 +133,14 @@ export async function measure(subjects, rows, { rounds, report }) {
   await collect("wait", 1, async (subject) => {
     const held = async (count) => {
       await ask(subject, "hold", { source: source("wait", language(subject)), count }, 30_000);
-      const memory = proportional(hosts.get(subject.peer.name).child.pid);
+      const mebibytes = memory(subject);
       await ask(subject, "release", {}, 30_000);
-      return memory;
+      return mebibytes;
     };
     const first = await held(1);
     return (await held(HELD) - first) / (HELD - 1);
   });
-  for (const host of hosts.values()) host.kill();
+  hosts.stop();
 }
 
 function summary(values) {

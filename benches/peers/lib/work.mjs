@@ -31,9 +31,9 @@ export const hostile = [
 export const source = (name, language = "js") => readFileSync(new URL(`../programs/${name}.${language}`, import.meta.url), "utf8");
 
 /** The result of a program in this node, without a sandbox. */
-export async function expected(name) {
+export async function resultOf(source) {
   const AsyncFunction = (async () => {}).constructor;
-  return await new AsyncFunction(...Object.keys(tools), source(name))(...Object.values(tools));
+  return await new AsyncFunction(...Object.keys(tools), source)(...Object.values(tools));
 }
 
 export const workLimits = { timeoutMs: 10_000, memoryBytes: 64 * 1024 * 1024 };
