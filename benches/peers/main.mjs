@@ -1,4 +1,5 @@
-// Measures all peers, writes results.json, and generates a section of docs/performance.md and the pictures from it: see README.md.
+// Measures all peers, writes results.json or ratios.json, and generates sections of docs/performance.md and the pictures from them:
+// see README.md.
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
 import { cpus, release, type } from "node:os";
@@ -10,6 +11,7 @@ import { Host } from "./lib/host.mjs";
 import { install, place } from "./lib/install.mjs";
 import { measure } from "./lib/measure.mjs";
 import { absent, peers } from "./lib/peers.mjs";
+import { compared, measureRatios, problems, record, section } from "./lib/ratios.mjs";
 import { differences, markdown, write } from "./lib/report.mjs";
 import { hostile, work } from "./lib/work.mjs";
 
@@ -25,6 +27,8 @@ const { values: options, positionals } = parseArgs({
     quick: { type: "boolean" },
     tables: { type: "boolean" },
     check: { type: "boolean" },
+    ratios: { type: "boolean" },
+    "only-program": { type: "string" },
   },
 });
 
@@ -32,15 +36,15 @@ if (options.check || options.tables) {
   const results = JSON.parse(readFileSync(resultsFile, "utf8"));
   if (options.tables) write(results);
   const found = options.check ? differences(results) : [];
-  for (const file of found) console.error(`error: ${file} is not what results.json gives; run benches/peers/run --tables`);
-  process.exit(found.length ? 1 : 0);
+  for (const file of found) console.error(`error: ${file} is not what results.json and ratios.json give; run benches/peers/run --tables`);
+  process.exit((options.check ? complain() : 0) + found.length ? 1 : 0);
 }
 
-const rounds = Number(options.rounds ?? (options.quick ? 3 : 15));
+const rounds = Number(options.rounds ?? (options.quick ? 3 : options.ratios ? 5 : 15));
 if (!Number.isInteger(rounds) || rounds < 1) fail(`invalid --rounds: expected a positive integer, got ${options.rounds}`);
 const execbox = binary(positionals[0] ?? join(place, "../../release/execbox"));
 const environment = { EXECBOX: execbox, EXECBOX_V8: options.v8 ? binary(options.v8) : execbox };
-const chosen = options.only?.split(",");
+const chosen = options.only?.split(",") ?? (options.ratios ? compared : undefined);
 const unknown = chosen?.filter((name) => !peers.some((peer) => peer.name === name)) ?? [];
 if (unknown.length) fail(`unknown peer ${unknown}: expected ${peers.map((peer) => peer.name).join(", ")}`);
 
@@ -70,14 +74,29 @@ const rows = Object.fromEntries(subjects.map(({ peer }) => [peer.name, { version
 for (const { peer } of subjects) {
   rows[peer.name].failure = peer.python ? installed.pypi : peer.adapter === "execbox" ? undefined : installed.npm;
 }
-await measure(subjects, rows, { rounds, report: (text) => console.error(text) });
-await attack(subjects, rows, { report: (text) => console.error(text) });
-
-const results = {
+const report = (text) => console.error(text);
+const circumstances = {
   machine: { cpu: cpus()[0].model, cores: cpus().length, os: `${type()} ${release().replace(/^(\d+\.\d+).*/, "$1")}` },
   versions: { node: version(installed.node), python: version(existsSync(installed.python) ? installed.python : "python3") },
   date: new Date().toISOString().slice(0, 10),
   rounds,
+};
+if (options.ratios) {
+  const ratios = { ...circumstances, ...await measureRatios(subjects, rows, { rounds, only: options["only-program"], report }) };
+  console.log(section(ratios));
+  if (options.only !== undefined || options["only-program"] !== undefined) {
+    console.log(JSON.stringify(ratios.programs, null, 1));
+    process.exit(0);
+  }
+  record(ratios);
+  write(JSON.parse(readFileSync(resultsFile, "utf8")));
+  process.exit(complain() ? 1 : 0);
+}
+await measure(subjects, rows, { rounds, report });
+await attack(subjects, rows, { report });
+
+const results = {
+  ...circumstances,
   seconds: Math.round((performance.now() - started) / 1000),
   inProcess: inProcess(),
   peers: rows,
@@ -102,6 +121,13 @@ function inProcess() {
   } catch {
     return undefined;
   }
+}
+
+/** Prints the problems of ratios.json and reasons.json. Returns their number. */
+function complain() {
+  const found = problems();
+  for (const problem of found) console.error(`error: ${problem}`);
+  return found.length;
 }
 
 function version(program) {
