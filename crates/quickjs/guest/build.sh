@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds guest.wasm from pinned sources: quickjs-ng from a crate (source/Cargo.lock), quickjs.patch, guest.c with the files
-# that it includes, alloc.c, and the C compiler of zig 0.15.2. The output is the same on every machine.
+# that it includes, alloc.c, instructions.c, and the C compiler of zig 0.15.2. The output is the same on every machine.
 #
 #   build.sh            rebuild guest.wasm and guest.wasm.sha256
 #   build.sh --check    rebuild elsewhere and compare with the committed sha256
@@ -34,16 +34,18 @@ rm -rf "$work/src" && mkdir -p "$work/src"
 cp "$(dirname "$crate")"/quickjs/*.{c,h} "$work/src/"
 cd "$work/src"
 GIT_CEILING_DIRECTORIES=$work git apply "$here/quickjs.patch"
-cp "$here"/{guest,encode,decode,stack,modules,libraries,check,alloc}.c "$here"/boundary.h .
+cp "$here"/{guest,encode,decode,stack,modules,libraries,check,alloc,instructions}.c "$here"/boundary.h .
 
 cc() {
   "$PYTHON" -m ziglang cc --target=wasm32-wasi -mexec-model=reactor -O2 -fno-sanitize=undefined -D_GNU_SOURCE -DNDEBUG \
     -DGUEST_JS_STACK=768*1024 ${GUEST_CFLAGS:-} "$@"
 }
-for file in libregexp libunicode dtoa; do cc -Wno-everything -c $file.c; done
+own=(-mno-bulk-memory -mno-bulk-memory-opt -D{trunc=guest_trunc,floor=guest_floor,ceil=guest_ceil}) # see instructions.c
+for file in libregexp libunicode dtoa; do cc -Wno-everything "${own[@]}" -c $file.c; done
 # The engine's callbacks have more parameters than most of them use.
-for file in guest alloc; do cc -Wall -Wextra -Werror -Wno-unused-parameter -c $file.c; done
-cc guest.o alloc.o libregexp.o libunicode.o dtoa.o -o guest.wasm \
+for file in guest alloc; do cc -Wall -Wextra -Werror -Wno-unused-parameter "${own[@]}" -c $file.c; done
+cc -Wall -Wextra -Werror -fno-builtin -c instructions.c
+cc guest.o alloc.o instructions.o libregexp.o libunicode.o dtoa.o -o guest.wasm \
   -Wl,-z,stack-size=1048576 -Wl,--export=__stack_pointer -Wl,--strip-debug
 
 sum=$(sha256sum guest.wasm | cut -d' ' -f1)

@@ -643,7 +643,7 @@ static void log_rejections(void) {
     log_units_left = host_log(LEVEL_ERROR, (const uint8_t *)text, len);
 }
 
-/* ---- Calls that a script did not await ---- */
+/* ---- Calls that a program did not await ---- */
 
 /* A script that has returned ends only when its calls are answered and no job is left. */
 static bool waits_for_calls;
@@ -651,7 +651,7 @@ static bool waits_for_calls;
 /* Reports the places of the first pending calls, once: when the result of the script is settled. */
 static void report_unawaited(void) {
     static bool reported;
-    if (reported || has_modules) return;
+    if (reported) return;
     reported = true;
     uint32_t left = MAX_UNAWAITED;
     for (uint32_t slot = 0; slot < slot_count && left; slot++) {

@@ -99,3 +99,33 @@ const test = (f, values) => { try { result.push(show(f(...values()))); } catch (
 ${tests.map((text) => `test(${text});`).join('\n')}
 export default result;`;
 }
+
+// Without `(?<!` and the flag u: there node looks inside of surrogate pairs.
+const ATOMS = ['a', 'b', '(a)', '(b)?', '(?<x>a)', '.', '\\d', '[a-c]', '(a|(b))', '^', '$', '\\b', '(?=a)', '(?:)', 'é', '\u{1F600}', '(.)', '\\1', 'c*'];
+const REPLACEMENTS = ['', 't', '$&', '$1', '$2', '$01', '$10', '$11', '$$', '$`', "$'", '$<x>', '$<', '$<x', '$0', '$', '[$1-$2]', '$99', 'é$&', '\u{1F600}'];
+const TEXTS = ['', 'a', 'ab', 'abcabc', 'aXb1', 'éaé', '\u{1F600}a\u{1F600}', '\ud83da\ude00', 'a1b22c333', 'bbb', 'aaa aaa'];
+const CHANGES = ['', '', '', '', 'r.own = 1', 'r.exec = exec', 'Object.defineProperty(r, "flags", { value: "" })', 'Object.defineProperty(r, "lastIndex", { writable: false })'];
+
+export function replacements(r) {
+  const cases = r.list(60, 90, () => {
+    const flags = [...'gimsuy'].filter(() => r.chance(0.3)).join('');
+    const source = r.list(1, 4, () => r.pick(ATOMS)).join('').replace(/\(\?<x>(?=.*\(\?<x>)/g, '(');
+    const text = () => JSON.stringify(r.pick(TEXTS) + r.pick(TEXTS));
+    const replacement = JSON.stringify(r.list(1, 3, () => r.pick(REPLACEMENTS)).join(''));
+    return `[${JSON.stringify(source)}, '${flags}', ${r.pick([0, 0, 1, 3, 99, -1, 1.5, '2 ** 31', '"2"'])}, ${text()}, ${replacement}, ${text()}, (r) => { ${r.pick(CHANGES)} }]`;
+  });
+  return `const exec = (text) => RegExp.prototype.exec.call(/b/, text);
+const attempt = (f) => { try { return f(); } catch (error) { return error.name; } };
+const result = [];
+for (const [source, flags, at, text, replacement, part, change] of [
+${cases.join(',\n')}
+]) {
+  const r = attempt(() => new RegExp(source, flags));
+  if (typeof r === 'string') { result.push(r); continue; }
+  r.lastIndex = at;
+  change(r);
+  result.push([attempt(() => (change.toString().includes('exec') && r.flags.includes('g') ? 'endless' : text.replace(r, replacement))), r.lastIndex, attempt(() => r.test(text)), r.lastIndex, r.flags,
+    text.replace(part, replacement), text.replaceAll(part, replacement)].join('|'));
+}
+export default result;`;
+}
