@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use memchr::memmem;
 use serde::{Deserialize as _, Serialize, Serializer};
 use serde_json::{Map, Value as Json};
 
@@ -242,10 +243,11 @@ impl<'a> Writer<'a> {
         writer
     }
 
-    /// The text of the message.
+    /// The text of the message. U+2028 and U+2029 are escaped, as readers of lines exist that split there: `readline` of
+    /// Node.js.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.text.push(b'}');
-        self.text
+        escape_separators(self.text)
     }
 
     pub(super) fn field(&mut self, name: &str, value: &(impl Serialize + ?Sized)) {
@@ -335,6 +337,25 @@ impl<'a> Writer<'a> {
     fn json(&mut self, value: &(impl Serialize + ?Sized)) {
         serde_json::to_writer(&mut self.text, value).expect("fields are plain data, and a vector takes every write");
     }
+}
+
+/// JSON without U+2028 and U+2029, which only strings can contain.
+fn escape_separators(text: Vec<u8>) -> Vec<u8> {
+    let is_separator = |&at: &usize| matches!(text.get(at + 2), Some(0xa8 | 0xa9));
+    let mut found = memmem::find_iter(&text, b"\xe2\x80").filter(is_separator).peekable();
+    if found.peek().is_none() {
+        drop(found);
+        return text;
+    }
+    let mut escaped = Vec::with_capacity(text.len() + text.len() / 8);
+    let mut rest = 0;
+    for at in found {
+        escaped.extend_from_slice(&text[rest..at]);
+        escaped.extend_from_slice(if text[at + 2] == 0xa8 { b"\\u2028" } else { b"\\u2029" });
+        rest = at + 3;
+    }
+    escaped.extend_from_slice(&text[rest..]);
+    escaped
 }
 
 /// A duration in milliseconds, to the microsecond, and as an integer if possible: `3`, not `3.0`.

@@ -273,6 +273,14 @@ mod tests {
     }
 
     #[test]
+    fn separators_of_unicode_are_escaped() {
+        let written = text(&HostMessage::Cancel(Cancel { id: "a\u{2028}b\u{2029}\u{2027}\u{2028}".into() }));
+        assert_eq!(written, "{\"type\":\"cancel\",\"id\":\"a\\u2028b\\u2029\u{2027}\\u2028\"}");
+        let read = HostMessage::from_object(object(&written), Attachments::default());
+        assert!(matches!(read, Ok(Some(HostMessage::Cancel(Cancel { id }))) if id.ends_with('\u{2028}')));
+    }
+
+    #[test]
     fn a_message_beyond_the_cap_is_rejected() {
         let cancel = HostMessage::Cancel(Cancel { id: "e".into() });
         let len = text(&cancel).len();
