@@ -196,7 +196,7 @@ pub enum Event {
     Call(Call),
     /// A call of a host function without a result: see [`FunctionKind`](crate::value::FunctionKind).
     Notify(Notification),
-    /// A call of a script that is unanswered when the result of the script is settled. Reported for at most [`MAX_UNAWAITED`] calls,
+    /// A call that is unanswered when the result of the program is settled. Reported for at most [`MAX_UNAWAITED`] calls,
     /// all at once.
     Unawaited(UnawaitedCall),
     /// The guest asks to be woken after this time, by [`Guest::wake`], in place of what it asked before; `None` takes that

@@ -282,13 +282,7 @@ impl ExecuteResult {
     /// A sentence for the author of the script about the calls that it did not await, with the remedy if the script returned.
     /// `None` if there are none, or if the error describes them.
     pub fn unawaited_text(&self) -> Option<String> {
-        let calls = self.unawaited.as_ref()?;
-        let Some(error) = self.error() else { return Some(format!("{calls}; {}", calls.remedy())) };
-        let is_described = match error.cause.as_deref() {
-            Some(Cause::Limit(limit)) => limit.calls.as_ref().is_some_and(|calls| calls.unanswered > 0),
-            _ => false,
-        };
-        (!is_described).then(|| calls.to_string())
+        self.unawaited.as_ref()?.text(self.is_ok(), self.error().and_then(|error| error.cause.as_deref()))
     }
 
     /// The error of a failed execution.

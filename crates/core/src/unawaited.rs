@@ -1,37 +1,39 @@
-//! Calls that a script began and did not await, as its result reports them.
+//! Calls that a program began and did not await, as its result reports them.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cause::Cause;
 use crate::error::{SCRIPT_NAME, StackFrame};
 use crate::text::OneLine;
 
 /// The most places in [`UnawaitedCalls`].
 pub const MAX_PLACES: usize = 8;
 
-/// The calls that had no answer when a script returned, threw or was stopped. At least one.
+/// The calls that had no answer when a program returned, threw or was stopped. At least one.
 ///
-/// [`Display`](fmt::Display) writes a sentence for the author of the script.
+/// [`Display`](fmt::Display) writes a sentence for the author of the program.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UnawaitedCalls {
-    /// The number of calls that were answered after the script had returned, which the script waited for.
+    /// The number of calls that were answered after a script had returned, which it waited for. Runs do not wait.
     pub waited_for: u64,
-    /// The number of calls that had no answer when the script ended. They were cancelled.
+    /// The number of calls that had no answer when the program ended. They were cancelled.
     pub unanswered: u64,
     /// The lines with the calls, in the order of the first call on each; at most [`MAX_PLACES`].
     pub places: Vec<CallPlace>,
 }
 
-/// A tool and a line of the script that called it.
+/// A tool, or a function of the host, and a line of the program that called it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallPlace {
-    /// The name of the provider.
+    /// The name of the provider. In a run, the specifier of the bridged module; empty for a global.
     pub provider: String,
-    /// The name of the tool in guest code.
+    /// The name of the tool in guest code. In a run, that of the function: `get`, `state.get`; empty if no import and no
+    /// global has the function, as answers can have functions, too.
     pub tool: String,
-    /// The place of the first call on the line. `None` if the host stopped the script, and from runners that do not report it.
+    /// The place of the first call on the line. `None` if the host stopped the program, and from runners that do not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<StackFrame>,
     /// The number of calls on the line, among those whose places are known.
@@ -56,8 +58,19 @@ impl UnawaitedCalls {
         Some(Self { waited_for, unanswered, places })
     }
 
-    /// What the author of a script that returned should write.
-    pub(crate) fn remedy(&self) -> &'static str {
+    /// A sentence for the author of the program, with the remedy if it returned. `None` if the cause of its failure describes
+    /// the calls.
+    pub(crate) fn text(&self, has_returned: bool, cause: Option<&Cause>) -> Option<String> {
+        let is_described = match cause {
+            Some(Cause::Limit(limit)) => limit.calls.as_ref().is_some_and(|calls| calls.unanswered > 0),
+            _ => false,
+        };
+        let text = || if has_returned { format!("{self}; {}", self.remedy()) } else { self.to_string() };
+        (!is_described).then(text)
+    }
+
+    /// What the author of a program that returned should write.
+    fn remedy(&self) -> &'static str {
         match (self.waited_for, self.unanswered) {
             (1, 0) => "`await` it to use the result and to see an error",
             (_, 0) => "`await` them to use the results and to see errors",
@@ -75,23 +88,23 @@ impl CallPlace {
     }
 }
 
-/// `2 calls were unanswered when the script ended, and were cancelled: shop.close (line 3, 2 calls)`
+/// `2 calls were unanswered when the program ended, and cancelled: shop.close (line 3, 2 calls)`
 impl fmt::Display for UnawaitedCalls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { waited_for, unanswered, places } = self;
         let are = |count: &u64| if *count == 1 { "call was" } else { "calls were" };
         match (waited_for, unanswered) {
             (0, count) => {
-                write!(f, "{count} {} unanswered when the script ended, and cancelled", are(count))?;
+                write!(f, "{count} {} unanswered when the program ended, and cancelled", are(count))?;
             }
             (count, 0) => {
-                write!(f, "the script returned before {count} {} answered, and waited", are(count))?;
+                write!(f, "the program returned before {count} {} answered, and waited", are(count))?;
             }
             (waited_for, count) => {
                 let total = waited_for + count;
                 write!(
                     f,
-                    "the script returned before {total} {} answered; it waited for {waited_for}, and {count} {} cancelled",
+                    "the program returned before {total} {} answered; it waited for {waited_for}, and {count} {} cancelled",
                     are(&total),
                     if *count == 1 { "was" } else { "were" }
                 )?;
@@ -112,7 +125,11 @@ impl fmt::Display for UnawaitedCalls {
 impl fmt::Display for CallPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { provider, tool, at, calls } = self;
-        write!(f, "{provider}.{tool}")?;
+        match (provider.as_str(), tool.as_str()) {
+            (_, "") => write!(f, "a function of the host")?,
+            ("", tool) => write!(f, "{}", OneLine(tool))?,
+            (provider, tool) => write!(f, "{}.{}", OneLine(provider), OneLine(tool))?,
+        }
         let place = at.as_ref().map(|at| match at.file.as_str() {
             SCRIPT_NAME => format!("line {}", at.line),
             file => format!("{} line {}", OneLine(file), at.line),
@@ -158,31 +175,31 @@ mod tests {
         for (described, expected) in [
             (
                 text(0, 1, &[place("close", 3)]),
-                "1 call was unanswered when the script ended, and cancelled: shop.close (line 3)",
+                "1 call was unanswered when the program ended, and cancelled: shop.close (line 3)",
             ),
             (
                 text(0, 3, &[two, place("open", 4)]),
-                "3 calls were unanswered when the script ended, and cancelled: shop.close (line 3, 2 calls), \
+                "3 calls were unanswered when the program ended, and cancelled: shop.close (line 3, 2 calls), \
                  shop.open (line 4)",
             ),
             (
                 text(1, 0, &[place("close", 3)]),
-                "the script returned before 1 call was answered, and waited: shop.close (line 3)",
+                "the program returned before 1 call was answered, and waited: shop.close (line 3)",
             ),
             (
                 text(2, 1, &[CallPlace { calls: 3, ..unplaced }]),
-                "the script returned before 3 calls were answered; it waited for 2, and 1 was cancelled: shop.close \
+                "the program returned before 3 calls were answered; it waited for 2, and 1 was cancelled: shop.close \
                  (3 calls)",
             ),
             (
                 text(0, 1, &[in_function]),
-                "1 call was unanswered when the script ended, and cancelled: shop.open (lib.total line 7)",
+                "1 call was unanswered when the program ended, and cancelled: shop.open (lib.total line 7)",
             ),
             (
                 text(0, 900, &[CallPlace { calls: 16, ..place("close", 3) }]),
-                "900 calls were unanswered when the script ended, and cancelled: shop.close (line 3)",
+                "900 calls were unanswered when the program ended, and cancelled: shop.close (line 3)",
             ),
-            (text(0, 900, &[]), "900 calls were unanswered when the script ended, and cancelled"),
+            (text(0, 900, &[]), "900 calls were unanswered when the program ended, and cancelled"),
         ] {
             assert_eq!(described, expected);
         }

@@ -55,8 +55,11 @@ impl Slots {
     }
 }
 
-/// Reports the places of the first calls that are not settled.
+/// Reports the places of the first calls that are not settled, once: when the result of the program is.
 pub(crate) fn report_unawaited(scope: &mut PinScope<'_, '_>, run: &Run) {
+    if run.has_reported.replace(true) {
+        return;
+    }
     let slots = run.slots.borrow();
     for call in slots.slots.iter().flatten().take(MAX_UNAWAITED) {
         let trace = call.trace.as_ref().map(|trace| Local::new(scope, trace));

@@ -95,7 +95,8 @@ type Next = Result<Step, Box<Outcome>>;
 fn steps(scope: &mut PinScope<'_, '_>, run: &Rc<Run>, program: Program) -> Outcome {
     let mut next = run.watch.computing(|| {
         v8::scope!(let scope, scope);
-        start(scope, run, program).and_then(|step| advance(scope, run, step))
+        let next = start(scope, run, program).and_then(|step| advance(scope, run, step));
+        next.inspect_err(|outcome| report_unawaited(scope, run, outcome))
     });
     loop {
         let step = match next {
@@ -114,8 +115,15 @@ fn steps(scope: &mut PinScope<'_, '_>, run: &Rc<Run>, program: Program) -> Outco
             if is_woken {
                 run.timers.set(TimersDue::First);
             }
-            advance(scope, run, step)
+            advance(scope, run, step).inspect_err(|outcome| report_unawaited(scope, run, outcome))
         });
+    }
+}
+
+/// Reports the calls that a program did not await, if it ended by itself.
+fn report_unawaited(scope: &mut PinScope<'_, '_>, run: &Run, outcome: &Outcome) {
+    if matches!(outcome, Outcome::Returned(_) | Outcome::Threw(_) | Outcome::Failed { .. }) {
+        functions::report_unawaited(scope, run);
     }
 }
 
@@ -265,11 +273,10 @@ fn end_of(text: &str) -> Position {
     Position { line: lines, column: last.encode_utf16().count() as u32 + 1 }
 }
 
-/// Ends the script when its promise is settled, unless it waits for its calls. Reports the calls that it has not awaited.
+/// Ends the script when its promise is settled, unless it waits for its calls.
 fn last_of_script(scope: &mut PinScope<'_, '_>, run: &Run, promise: Local<'_, Promise>) -> Global<Promise> {
-    let fulfilled =
-        if run.waits_for_calls { Function::new(scope, returned) } else { Function::new(scope, settled_script) };
-    let rejected = Function::new(scope, settled_script);
+    let fulfilled = if run.waits_for_calls { Function::new(scope, returned) } else { Function::new(scope, settled) };
+    let rejected = Function::new(scope, settled);
     when_settled(scope, promise, fulfilled, rejected)
 }
 
@@ -298,16 +305,6 @@ fn returned<'s>(scope: &mut PinScope<'s, '_>, _: FunctionCallbackArguments<'s>, 
     functions::report_unawaited(scope, &Run::of(scope));
 }
 
-fn settled_script<'s>(
-    scope: &mut PinScope<'s, '_>,
-    args: FunctionCallbackArguments<'s>,
-    result: ReturnValue<'_, Value>,
-) {
-    functions::report_unawaited(scope, &Run::of(scope));
-    settled(scope, args, result);
-}
-
-#[allow(clippy::needless_pass_by_value)] // V8's signature
 fn settled<'s>(scope: &mut PinScope<'s, '_>, _: FunctionCallbackArguments<'s>, _: ReturnValue<'_, Value>) {
     Run::of(scope).settled.set(true);
     scope.terminate_execution();

@@ -63,6 +63,8 @@ pub(crate) struct Run {
     pub(crate) last_thrown: RefCell<Option<(Global<Value>, String)>>,
     pub(crate) graph: RefCell<Graph>,
     pub(crate) imports: RefCell<Vec<Import>>,
+    /// The calls that the program did not await are reported.
+    pub(crate) has_reported: Cell<bool>,
     /// Set when the promise of the current step is settled.
     pub(crate) settled: Cell<bool>,
     end: RefCell<Option<Outcome>>,
@@ -117,6 +119,7 @@ impl Run {
             last_thrown: RefCell::default(),
             graph: RefCell::default(),
             imports: RefCell::default(),
+            has_reported: Cell::new(false),
             settled: Cell::new(false),
             end: RefCell::default(),
             began: thread_cpu_time(),

@@ -47,6 +47,23 @@ fn results() {
 }
 
 #[test]
+fn calls_that_are_not_awaited() {
+    let dir = directory("code-unawaited");
+    fs::write(
+        dir.join("tools.json"),
+        stub_file("shop", r#"{ "hang": { "answers": [{ "returns": 1 }], "delay": "1h" } }"#),
+    )
+    .unwrap();
+    fs::write(dir.join("main.ts"), "import { hang } from 'shop';\nhang({});\nexport default 1;\n").unwrap();
+    let commands = [
+        run_code(&["--tools", "tools.json", "main.ts"]),
+        run_code(&["--tools", "tools.json", "--json", "main.ts"]),
+        run_code(&["--tools", "tools.json", "-e", "import { hang } from 'shop'; hang({}); throw new Error('no')"]),
+    ];
+    insta::assert_snapshot!(transcript(&dir, &commands));
+}
+
+#[test]
 fn reports_and_logs() {
     let dir = directory("code-logs");
     let code = "report({ topic: 'start', at: new Date(0) }); console.log('one', { two: [2] }, new Map([[1, 2n]])); \

@@ -22,10 +22,46 @@ pub(super) struct Calls {
     pending: BTreeMap<CallId, PendingCall>,
     answered: u64,
     answers: Answers,
-    /// The number of calls that were unanswered when the result of the script was settled.
-    left: u64,
+    left: LeftCalls,
+}
+
+/// The calls that were unanswered when the result of a program was settled.
+#[derive(Debug, Default)]
+pub(super) struct LeftCalls {
+    count: u64,
     /// Where the first of them were made.
     places: Vec<CallPlace>,
+}
+
+impl LeftCalls {
+    /// Records one of `count` calls.
+    pub(super) fn add(&mut self, count: u64, call: CallPlace) {
+        self.count = count;
+        if self.places.len() < MAX_UNAWAITED {
+            self.places.push(call);
+        }
+    }
+
+    /// The unawaited calls of a program that has ended. What the host has answered does not count, as the guest may not have
+    /// seen it, unless the host stopped the program. `pending` are those that the host has not answered.
+    pub(super) fn end(
+        &mut self,
+        end: &Result<Outcome, Stop>,
+        waits: bool,
+        pending: impl ExactSizeIterator<Item = CallPlace>,
+    ) -> Option<UnawaitedCalls> {
+        let count = pending.len() as u64;
+        let (waited_for, unanswered) = match end {
+            Ok(Outcome::Returned(_)) if waits => (self.count, 0),
+            Ok(_) => (0, self.count),
+            Err(_) => (self.count.saturating_sub(count), count),
+        };
+        let mut places = std::mem::take(&mut self.places);
+        if places.is_empty() {
+            places.extend(pending);
+        }
+        UnawaitedCalls::new(waited_for, unanswered, places)
+    }
 }
 
 #[derive(Debug)]
@@ -43,8 +79,7 @@ impl Calls {
             pending: BTreeMap::new(),
             answered: 0,
             answers: Answers::default(),
-            left: 0,
-            places: Vec::new(),
+            left: LeftCalls::default(),
         }
     }
 
@@ -78,26 +113,14 @@ impl Calls {
 
     /// Records a call that is unanswered when the result of the script is settled, one of `count`.
     pub(super) fn leave(&mut self, count: u64, provider: usize, tool: usize, at: Option<StackFrame>) {
-        self.left = count;
-        if self.places.len() < MAX_UNAWAITED {
-            self.places.push(CallPlace { at, ..self.place(provider, tool) });
-        }
+        let call = CallPlace { at, ..self.place(provider, tool) };
+        self.left.add(count, call);
     }
 
-    /// The unawaited calls of a script that has ended. What the host has answered does not count, as the guest may not have seen it,
-    /// unless the host stopped the script.
+    /// The unawaited calls of a script that has ended.
     pub(super) fn unawaited(&mut self, end: &Result<Outcome, Stop>, waits: bool) -> Option<UnawaitedCalls> {
-        let pending = self.in_flight() as u64;
-        let (waited_for, unanswered) = match end {
-            Ok(Outcome::Returned(_)) if waits => (self.left, 0),
-            Ok(_) => (0, self.left),
-            Err(_) => (self.left.saturating_sub(pending), pending),
-        };
-        let mut places = std::mem::take(&mut self.places);
-        if places.is_empty() {
-            places.extend(self.pending.values().map(|call| self.place(call.provider, call.tool)));
-        }
-        UnawaitedCalls::new(waited_for, unanswered, places)
+        let Self { namespaces, pending, left, .. } = self;
+        left.end(end, waits, pending.values().map(|call| place(namespaces, call.provider, call.tool)))
     }
 
     /// The calls so far, for the error of a script that its timeout stops.
@@ -117,8 +140,12 @@ impl Calls {
 
     /// A call of the tool, without its place.
     fn place(&self, provider: usize, tool: usize) -> CallPlace {
-        let namespace = &self.namespaces[provider];
-        let (provider, tool) = (namespace.name.clone(), namespace.functions[tool].clone());
-        CallPlace { provider, tool, at: None, calls: 1 }
+        place(&self.namespaces, provider, tool)
     }
+}
+
+fn place(namespaces: &[Arc<Namespace>], provider: usize, tool: usize) -> CallPlace {
+    let namespace = &namespaces[provider];
+    let (provider, tool) = (namespace.name.clone(), namespace.functions[tool].clone());
+    CallPlace { provider, tool, at: None, calls: 1 }
 }

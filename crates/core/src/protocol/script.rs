@@ -18,6 +18,7 @@ use crate::language::Position;
 use crate::libraries::Globals;
 use crate::manifest::{ProviderManifest, ToolManifest};
 use crate::program::{Amount, Limits, Unit, Wire};
+use crate::unawaited::UnawaitedCalls;
 use crate::usage::Usage;
 use crate::value::Value;
 
@@ -362,6 +363,11 @@ impl Body for WireLog {
     }
 }
 
+/// What a runner reports of unawaited calls, if it is that.
+pub(super) fn read_unawaited(fields: &mut Fields) -> Option<UnawaitedCalls> {
+    serde_json::from_value(fields.object.remove("unawaited")?).ok()
+}
+
 /// `done`: the execution is over (runner specification, "Final Result Contract").
 #[derive(Debug, Clone, PartialEq)]
 pub struct Done {
@@ -385,7 +391,7 @@ impl Body for Done {
         let logs = logs.map(|(number, line)| string(line).ok_or_else(|| wrong(format!("logs[{number}]"), A_STRING)));
         let logs = logs.collect::<Result<_, _>>()?;
         let usage = Usage::read(fields.object.remove("usage"));
-        let unawaited = fields.object.remove("unawaited").and_then(|calls| serde_json::from_value(calls).ok());
+        let unawaited = read_unawaited(fields);
         let exits = fields.is_true("exits");
         Ok(Self { id, result: ExecuteResult { outcome, logs, unawaited, duration, usage }, exits })
     }

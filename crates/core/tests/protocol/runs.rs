@@ -12,11 +12,12 @@ use execbox_core::protocol::runner::{Output as RunnerOutput, RunnerSession};
 use execbox_core::protocol::{
     Attachments, CodeCall, CodeDone, CodeNotify, Hello, HostMessage, Message, RunCode, RunnerMessage, Settle, Started,
 };
+use execbox_core::unawaited::{CallPlace, UnawaitedCalls};
 use execbox_core::usage::Usage;
 use execbox_core::value::{Graph, Value};
 use execbox_testkit::scripted::Moves;
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use crate::pair::{ms, request};
 
@@ -56,6 +57,7 @@ fn done(id: &str, outcome: RunOutcome) -> RunnerMessage {
     RunnerMessage::CodeDone(CodeDone {
         id: id.into(),
         outcome,
+        unawaited: None,
         duration: ms(1),
         usage: Usage { peak_memory_bytes: Some(7), ..Usage::default() },
         exits: false,
@@ -227,6 +229,39 @@ fn call_numbers_increase_and_arguments_are_bounded() {
 }
 
 #[test]
+fn unawaited_calls_are_those_that_can_be() {
+    let result = |unawaited: Json| {
+        let mut session = running();
+        for number in [1, 2] {
+            session.handle_message(call(number), ms(1));
+        }
+        outputs(&mut session);
+        let result = done("run-1", Ok(Value::undefined()));
+        let RunnerMessage::CodeDone(done) = result else { unreachable!() };
+        let unawaited = serde_json::from_value(unawaited).ok();
+        session.handle_message(RunnerMessage::CodeDone(CodeDone { unawaited, ..done }), ms(2));
+        let Some(Output::Finished(RunEnd { unawaited, .. })) = outputs(&mut session).pop() else { unreachable!() };
+        json!(unawaited)
+    };
+    let place = |provider: &str, tool: &str, line: u64| json!({"provider": provider, "tool": tool, "at": {"file": "m.js", "line": line, "column": 1}, "calls": 1});
+    let long = "x".repeat(1 << 20);
+    let reported = result(json!({"waitedFor": 0, "unanswered": 2, "places": [
+        place("", "", 1), place("host", "forged", 1), place("", "", 9999),
+        {"provider": "", "tool": "", "at": {"file": long, "line": 1, "column": 1}, "calls": 1},
+    ]}));
+    let places = json!([place("", "", 1), {"provider": "", "tool": "", "calls": 2}]);
+    assert_eq!(reported, json!({"waitedFor": 0, "unanswered": 2, "places": places}));
+    let seen = json!({"waitedFor": 0, "unanswered": 2, "places": [{"provider": "", "tool": "", "calls": 2}]});
+    for impossible in [
+        Json::Null,
+        json!({"waitedFor": 0, "unanswered": 3, "places": []}),
+        json!({"waitedFor": u64::MAX, "unanswered": u64::MAX, "places": []}),
+    ] {
+        assert_eq!(result(impossible.clone()), seen, "{impossible}: this host has not answered two calls");
+    }
+}
+
+#[test]
 fn a_safety_cap_is_accepted_only_after_the_timeout() {
     for (at, is_early) in [(50, true), (1001, false)] {
         let mut session = running();
@@ -370,6 +405,10 @@ proptest! {
         assert_round_trip(&RunnerMessage::CodeNotify(CodeNotify { id: id.clone(), notification }), attachments);
         let duration = Duration::from_micros(number.into());
         let usage = Usage { peak_memory_bytes, calls, ..Usage::default() };
-        assert_round_trip(&RunnerMessage::CodeDone(CodeDone { id, outcome, duration, usage, exits: false }), attachments);
+        let at = StackFrame { function: None, file: "m.js".to_owned(), line: number, column: 1 };
+        let place = CallPlace { provider: String::new(), tool: "get".to_owned(), at: flag.then_some(at), calls };
+        let unawaited = flag.then(|| UnawaitedCalls { waited_for: 0, unanswered: calls, places: vec![place] });
+        let done = CodeDone { id, outcome, unawaited, duration, usage, exits: false };
+        assert_round_trip(&RunnerMessage::CodeDone(done), attachments);
     }
 }

@@ -130,7 +130,14 @@ impl Random for ModuleHost {
         });
         let done = (run_id(), any::<bool>()).prop_map(|(id, is_ok)| {
             let outcome = if is_ok { Ok(Value::undefined()) } else { Err(Failure::internal("broken")) };
-            RunnerMessage::CodeDone(CodeDone { id, outcome, duration: ms(1), usage: Usage::default(), exits: false })
+            RunnerMessage::CodeDone(CodeDone {
+                id,
+                outcome,
+                unawaited: None,
+                duration: ms(1),
+                usage: Usage::default(),
+                exits: false,
+            })
         });
         let hello = Just(RunnerMessage::Hello(Hello { attachments: true }));
         prop_oneof![4 => hello, 6 => call, 6 => notify, 1 => done].boxed()

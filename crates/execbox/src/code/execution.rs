@@ -8,11 +8,10 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use execbox_core::budget::Budget;
-use execbox_core::contract::module::{CodeExecutionResult, Failure, Record, Recorded, Request, RunOutcome, Status};
+use execbox_core::contract::module::{CodeExecutionResult, Failure, Record, Recorded, Request, RunEnd, Status};
 use execbox_core::contract::stop::Stop;
 use execbox_core::engine::{Call, NoRoom, Notification};
 use execbox_core::program::Limits;
-use execbox_core::usage::Usage;
 use execbox_core::value::Graph;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -238,7 +237,7 @@ impl Drop for CodeExecution {
 const NO_RUNTIME: &str = "a run needs a tokio runtime with time enabled";
 
 fn failed(failure: Failure) -> CodeExecutionResult {
-    Record::default().finish(Err(failure), Duration::ZERO, Usage::default(), 0)
+    Record::default().finish(failure.into(), Duration::ZERO, 0)
 }
 
 /// The host's side of a run, for its driver.
@@ -330,17 +329,19 @@ impl Run {
     /// The result of a run that had no runner: it was terminated, or else stopped for `stop`.
     pub(crate) fn finish_unstarted(self, stop: &Stop) -> CodeExecutionResult {
         let failure = stop.failure(&self.limits);
-        self.finish(Err(failure), Usage::default())
+        self.finish(failure.into())
     }
 
-    /// The result of a run that ended with `outcome`, unless it was terminated before.
-    pub(crate) fn finish(mut self, outcome: RunOutcome, usage: Usage) -> CodeExecutionResult {
-        let outcome = self.control.settle().map_or(outcome, |stop| Err(stop.failure(&self.limits)));
+    /// The result of a run that ended so, unless it was terminated before.
+    pub(crate) fn finish(mut self, mut end: RunEnd) -> CodeExecutionResult {
+        if let Some(stop) = self.control.settle() {
+            end.outcome = Err(stop.failure(&self.limits));
+        }
         // A graph takes more memory than the value in the guest, which is gone.
         let budget = self.limits.memory_len().saturating_mul(2);
-        let usage = Usage { peak_calls_in_flight: self.calls.peak() as u64, ..usage };
+        end.usage.peak_calls_in_flight = self.calls.peak() as u64;
         self.calls.cancel();
-        let result = self.record.finish(outcome, self.began.elapsed(), usage, budget);
+        let result = self.record.finish(end, self.began.elapsed(), budget);
         self.span.end(ExecutionEnd::Run(&result));
         result
     }

@@ -12,5 +12,5 @@ pub(crate) async fn run(parts: EngineAndLanguage, request: Request, mut run: Run
     run.observation().emit(EventKind::Started);
     let (accepted, stopped) = (run.began, run.stopped());
     let end = local::run(&parts, request, &mut run, accepted, &stopped).await;
-    run.finish(end.outcome, end.usage)
+    run.finish(end)
 }

@@ -7,7 +7,6 @@ use execbox_core::budget::Budget;
 use execbox_core::contract::module::{CodeExecutionResult, Request};
 use execbox_core::engine::{Call, NoRoom, Notification};
 use execbox_core::protocol::host::{HostOptions, HostSession, ModuleHost};
-use execbox_core::usage::Usage;
 
 use super::calls::Settled;
 use super::execution::Run;
@@ -28,11 +27,11 @@ pub(crate) async fn run_code(
     run.budget = Budget::new(request.limits.host_memory_len());
     let session = HostSession::module(id, request, options, Duration::ZERO);
     let stopped = run.stopped();
-    let (end, is_reusable) = drive(session, channel, &mut run, &stopped).await;
+    let (mut end, is_reusable) = drive(session, channel, &mut run, &stopped).await;
     // Arguments and reports are kept beside what the session keeps.
     let peak = end.usage.peak_host_memory_bytes.unwrap_or_default() + run.budget.peak() as u64;
-    let usage = Usage { peak_host_memory_bytes: Some(peak), ..end.usage };
-    (run.finish(end.outcome, usage), is_reusable)
+    end.usage.peak_host_memory_bytes = Some(peak);
+    (run.finish(end), is_reusable)
 }
 
 impl Host for Run {

@@ -16,7 +16,6 @@ use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::pool::PoolOptions;
 use execbox_core::protocol::host::HostOptions;
 use execbox_core::protocol::{HostMessage, RunnerMessage};
-use execbox_core::usage::Usage;
 use futures_util::future::{BoxFuture, try_join_all};
 use tokio_util::sync::CancellationToken;
 
@@ -137,7 +136,7 @@ impl<F: RunnerFactory> Pooled<F> {
         let stopped = run.stopped();
         let (lease, mut channel) = match stopped.run_until_cancelled(self.acquire()).await {
             None => return run.finish_unstarted(&Stop::Cancelled(None)),
-            Some(Err(error)) => return run.finish(Err(Failure::rejected(error)), Usage::default()),
+            Some(Err(error)) => return run.finish(Failure::rejected(error).into()),
             Some(Ok(acquired)) => acquired,
         };
         let (result, reusable) = code::run_remote(&mut channel, request, run, self.settings.options).await;

@@ -11,7 +11,6 @@ use execbox_core::contract::stop::Stop;
 use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::protocol::host::HostOptions;
 use execbox_core::protocol::{HostMessage, RunnerMessage};
-use execbox_core::usage::Usage;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use tokio::time::Instant;
 
@@ -104,7 +103,7 @@ impl RemoteExecutor {
             Some(Err(_elapsed)) => run.finish_unstarted(&Stop::TimedOut),
             Some(Ok(Err(error))) => {
                 let failure = Failure::internal(format!("cannot connect to the runner: {}", error.kind()));
-                run.finish(Err(failure), Usage::default())
+                run.finish(failure.into())
             }
             Some(Ok(Ok(transport))) => {
                 let mut link = JsonChannel::new(transport);

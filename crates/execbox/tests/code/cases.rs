@@ -15,6 +15,7 @@
 //! reports: [tagged JSON, …]                what was reported, if it matters
 //! logs: [["LEVEL", [argument, …]], …]      what the console captured, if it matters
 //! calls: [["FUNCTION", [argument, …]], …]  what reached the host, if it matters
+//! unawaited: text | none                   the sentence about the calls that were not awaited, if it matters
 //! usage: {"calls": 2}                      a part of the usage, if it matters
 //! ---
 //! the entry's source
@@ -70,6 +71,7 @@ struct Expected {
     reports: Option<Json>,
     logs: Option<Json>,
     calls: Option<Json>,
+    unawaited: Option<String>,
     usage: Option<Json>,
 }
 
@@ -107,6 +109,7 @@ impl Case {
                 "reports" => expected.reports = Some(json()),
                 "logs" => expected.logs = Some(json()),
                 "calls" => expected.calls = Some(json()),
+                "unawaited" => expected.unawaited = Some(value),
                 "usage" => expected.usage = Some(json()),
                 _ => panic!("{name}: no such key: {key}"),
             }
@@ -201,6 +204,10 @@ impl Expected {
             if expected.is_some_and(|expected| expected != actual) {
                 let _ = write!(differences, "\n  {what} {actual}");
             }
+        }
+        let unawaited = result.unawaited_text().unwrap_or_else(|| "none".to_owned());
+        if self.unawaited.as_ref().is_some_and(|expected| *expected != unawaited) {
+            let _ = write!(differences, "\n  unawaited {unawaited}");
         }
         let usage = &json["usage"];
         let is_part = |expected: &Json| expected.as_object().unwrap().iter().all(|(key, value)| usage[key] == *value);

@@ -49,14 +49,14 @@ async fn calls_that_code_does_not_await_are_named() {
     assert_eq!(serde_json::from_str::<Json>(value).unwrap(), json!({ "n": 0, "all": [1, 2] }));
     assert_eq!(
         sentence,
-        "(the script returned before 2 calls were answered, and waited: api.echo (line 2, 2 calls); `await` them to use \
+        "(the program returned before 2 calls were answered, and waited: api.echo (line 2, 2 calls); `await` them to use \
          the results and to see errors)"
     );
     let content = result.structured_content.unwrap();
     assert_eq!((&content["unawaited"]["waitedFor"], &content["unawaited"]["unanswered"]), (&json!(2), &json!(0)));
     let failing = "await Promise.all([\napi.fail({}),\napi.slow({})])";
     let result = call(&client, "mcp_execute_code", json!({ "code": failing })).await;
-    let end = "(1 call was unanswered when the script ended, and cancelled: api.slow (line 3))";
+    let end = "(1 call was unanswered when the program ended, and cancelled: api.slow (line 3))";
     assert!(text(&result).ends_with(end), "{}", text(&result));
 }
 

@@ -33,15 +33,16 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, CommandError> {
     let (job, options) = Job::new(arguments)?;
     let (result, interrupted) = interrupt::cancel_on_interrupt(|cancellation| job.execute(options, &cancellation));
     let result = if job.json { report::as_json_allows(result) } else { result };
-    let printed = match job.json {
-        true => report::print_json(&result),
-        false => report::print_human(&result, &job.sources, job.quiet),
-    };
-    printed.map_err(SystemError::Output)?;
-    Ok(match result.status {
+    let exit = match result.status {
         Status::Terminated if interrupted => Exit::Interrupted,
         _ => Exit::of_module(&result),
-    })
+    };
+    let printed = match job.json {
+        true => report::print_json(&result),
+        false => report::print_human(result, &job.sources, job.quiet),
+    };
+    printed.map_err(SystemError::Output)?;
+    Ok(exit)
 }
 
 struct Job {

@@ -11,12 +11,12 @@ use execbox::code::{CodeExecutionError, CodeExecutionLog, CodeExecutionResult, G
 use execbox::core::contract::module::{Failure, Record};
 use execbox::core::error::render;
 
-use execbox::{Position, StackFrame, Usage};
+use execbox::{Position, StackFrame};
 
 use super::notation;
 use super::options::Sources;
 use crate::diagnostic::{Diagnostic, SourceLocation};
-use crate::report::{hint_at_undefined, log_line, print_parts, write_error, write_error_parts};
+use crate::report::{hint_at_undefined, log_line, note, print_parts, write_error, write_error_parts};
 use crate::terminal::colors;
 
 /// Prints reports as they arrive, unless `silent`.
@@ -56,7 +56,7 @@ pub(super) fn print_json(result: &CodeExecutionResult) -> io::Result<()> {
 }
 
 /// Prints a result as text.
-pub(super) fn print_human(result: &CodeExecutionResult, sources: &Sources, quiet: bool) -> io::Result<()> {
+pub(super) fn print_human(mut result: CodeExecutionResult, sources: &Sources, quiet: bool) -> io::Result<()> {
     let colored = colors(io::stderr().is_terminal());
     match (&result.result, &result.error) {
         (Some(value), _) if value.root().is_undefined() => hint_at_undefined("export a value, or return one"),
@@ -64,8 +64,14 @@ pub(super) fn print_human(result: &CodeExecutionResult, sources: &Sources, quiet
         (None, Some(error)) => write_error(&error_text(result.status, error, sources, colored)),
         (None, None) => {}
     }
+    for place in result.unawaited.iter_mut().flat_map(|calls| &mut calls.places) {
+        place.at = place.at.as_ref().map(|frame| with_path(frame, sources));
+    }
+    if let Some(calls) = result.unawaited_text() {
+        note(&calls);
+    }
     if !quiet {
-        let status = status_text(result);
+        let status = status_text(&result);
         write_error(&if colored { format!("\x1b[2m{status}\x1b[0m\n") } else { format!("{status}\n") });
     }
     Ok(())
@@ -106,5 +112,5 @@ fn status_text(result: &CodeExecutionResult) -> String {
 
 /// The result of a run that did not start.
 pub(super) fn failed(failure: Failure) -> CodeExecutionResult {
-    Record::default().finish(Err(failure), Duration::ZERO, Usage::default(), 0)
+    Record::default().finish(failure.into(), Duration::ZERO, 0)
 }

@@ -16,6 +16,7 @@ mod request;
 mod result;
 mod run;
 
+pub(crate) use request::FunctionNames;
 pub use request::{Bridge, FIRST_FUNCTION, Request, add_own_globals};
 pub use result::{
     CodeExecutionError, CodeExecutionLog, CodeExecutionResult, Failure, Record, Recorded, RunOutcome, Status, to_graph,

@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::engine::{LogLevel, Notification};
+use crate::engine::{FunctionId, LogLevel, Notification};
+use crate::error::StackFrame;
 use crate::language::Dialect;
 use crate::program::Limits;
+use crate::unawaited::CallPlace;
 use crate::value::{Datum, FunctionKind, Graph, Node, Reason, SerializationError, Value};
 
 /// The number of the `report` global (§5.2).
@@ -57,6 +59,33 @@ impl Request {
     pub(crate) fn longest_source(&self) -> usize {
         self.modules.values().chain([&self.source]).map(String::len).max().unwrap_or_default()
     }
+
+    /// The names of the functions that it gives.
+    pub(crate) fn function_names(&self) -> FunctionNames {
+        let imports = self.imports.iter().map(|(specifier, bridge)| (specifier.as_str(), bridge));
+        let given = imports.chain([("", &self.globals)]).flat_map(|(specifier, bridge)| {
+            bridge.functions.iter().map(move |(&id, name)| (id, (specifier.to_owned(), name.clone())))
+        });
+        FunctionNames(given.collect())
+    }
+}
+
+/// The names of the functions of a run: specifier, or nothing for a global, and name.
+#[derive(Debug)]
+pub(crate) struct FunctionNames(BTreeMap<FunctionId, (String, String)>);
+
+impl FunctionNames {
+    /// A call of the function. Functions that only answers have given have no names.
+    pub(crate) fn call(&self, function: FunctionId, at: Option<StackFrame>) -> CallPlace {
+        let (provider, tool) = self.0.get(&function).cloned().unwrap_or_default();
+        CallPlace { provider, tool, at, calls: 1 }
+    }
+
+    /// Whether there can be such a call.
+    pub(crate) fn has(&self, call: &CallPlace) -> bool {
+        let CallPlace { provider, tool, .. } = call;
+        tool.is_empty() && provider.is_empty() || self.0.values().any(|name| (&name.0, &name.1) == (provider, tool))
+    }
 }
 
 /// An object of values for the guest: the exports of a bridged module, or the globals.
@@ -64,6 +93,8 @@ impl Request {
 pub struct Bridge {
     /// The names of the object's members.
     pub names: BTreeSet<String>,
+    /// The functions among the members, and among the members of those that are objects, by name: `get`, `state.get`.
+    pub functions: BTreeMap<FunctionId, String>,
     /// The object, encoded.
     pub value: Value,
 }
@@ -74,11 +105,7 @@ impl Bridge {
     /// # Errors
     /// The value is not a plain object, or a member is not serializable.
     pub fn new(object: &Graph, what: &str) -> Result<Self, SerializationError> {
-        let Some(Node::Object(members)) = object.node(object.root()) else {
-            return Err(SerializationError { path: what.to_owned(), reason: Reason::NotAnObject });
-        };
-        let names = members.iter().map(|(name, _)| name.clone()).collect();
-        Ok(Self { names, value: object.to_value(what)? })
+        Self::of(object, object.to_value(what)?, what)
     }
 
     /// Makes a bridge of bytes from the runner protocol.
@@ -86,9 +113,34 @@ impl Bridge {
     /// # Errors
     /// As [`new`](Self::new); or the bytes are not a value, or the value takes more than `budget` bytes.
     pub fn from_value(value: Value, what: &str, budget: usize) -> Result<Self, SerializationError> {
-        let Self { names, .. } = Self::new(&value.to_graph(what, budget)?, what)?;
-        Ok(Self { names, value })
+        Self::of(&value.to_graph(what, budget)?, value, what)
     }
+
+    fn of(object: &Graph, value: Value, what: &str) -> Result<Self, SerializationError> {
+        let Some(Node::Object(members)) = object.node(object.root()) else {
+            return Err(SerializationError { path: what.to_owned(), reason: Reason::NotAnObject });
+        };
+        let names = members.iter().map(|(name, _)| name.clone()).collect();
+        Ok(Self { names, functions: functions(object, members), value })
+    }
+}
+
+fn functions(graph: &Graph, members: &[(String, Datum)]) -> BTreeMap<FunctionId, String> {
+    let mut functions = BTreeMap::new();
+    let mut add = |name: String, datum: &Datum| {
+        if let Some(Node::Function(function)) = graph.node(datum) {
+            functions.entry(FunctionId(function.number)).or_insert(name);
+        }
+    };
+    for (name, datum) in members {
+        add(name.clone(), datum);
+        if let Some(Node::Object(inner)) = graph.node(datum) {
+            for (key, datum) in inner {
+                add(format!("{name}.{key}"), datum);
+            }
+        }
+    }
+    functions
 }
 
 /// Adds the contract's own globals: a captured `console`, unless the caller has one (§4.3), and `report`, if the caller

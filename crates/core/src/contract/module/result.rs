@@ -10,11 +10,13 @@ use serde_json::Value as Json;
 use crate::budget::{Budget, Meter};
 use crate::cause::Cause;
 use crate::contract::module::request::{CONSOLE, REPORT};
+use crate::contract::module::run::RunEnd;
 use crate::engine::{LogLevel, NoRoom, Notification};
 use crate::error::{ExecuteError, StackFrame, render};
 use crate::language::Position;
 use crate::mailbox::CALL_COST;
 use crate::pool::Rejected;
+use crate::unawaited::UnawaitedCalls;
 use crate::usage::Usage;
 use crate::value::{Datum, Graph, Reason, SerializationError, Tagged, ToTagged, Value, With, Work, to_tree};
 
@@ -120,7 +122,8 @@ impl Record {
     }
 
     /// Makes the result of a run. `budget` is the most bytes that the value may take, and the result as JSON.
-    pub fn finish(self, outcome: RunOutcome, duration: Duration, usage: Usage, budget: usize) -> CodeExecutionResult {
+    pub fn finish(self, end: RunEnd, duration: Duration, budget: usize) -> CodeExecutionResult {
+        let RunEnd { outcome, unawaited, usage } = end;
         let outcome = outcome.and_then(|value| {
             to_graph(&value, "result", &mut Meter::alone(budget))
                 .map(Arc::new)
@@ -131,7 +134,7 @@ impl Record {
             Err(Failure { status, error }) => (status, None, Some(*error)),
         };
         let Self { reports, logs } = self;
-        CodeExecutionResult { status, result, reports, logs, error, duration, usage, json_budget: budget }
+        CodeExecutionResult { status, result, reports, logs, error, unawaited, duration, usage, json_budget: budget }
     }
 }
 
@@ -148,6 +151,8 @@ pub struct CodeExecutionResult {
     pub logs: Vec<CodeExecutionLog>,
     /// `Some` if and only if the run did not succeed.
     pub error: Option<CodeExecutionError>,
+    /// The calls that the program did not await, which were cancelled. In JSON beside the fields of the specification.
+    pub unawaited: Option<UnawaitedCalls>,
     /// Wall time from the call of `run_code` to the end of the run.
     pub duration: Duration,
     /// What the run used. In JSON `memoryUsedBytes` (§4), and `usage`.
@@ -293,6 +298,13 @@ impl CodeExecutionResult {
         to_tree(self, &mut Meter::alone(self.json_budget))
     }
 
+    /// A sentence for the author of the program about the calls that it did not await, with the remedy if it returned. `None`
+    /// if there are none, or if the error describes them.
+    pub fn unawaited_text(&self) -> Option<String> {
+        let cause = self.error.as_ref().and_then(|error| error.cause.as_deref());
+        self.unawaited.as_ref()?.text(self.status == Status::Success, cause)
+    }
+
     /// The result for a serializer of JSON, as [`to_json`](Self::to_json) makes it, but without a tree.
     pub fn as_json(&self) -> ResultJson<'_> {
         ResultJson { result: self, refusal: RefCell::default() }
@@ -334,6 +346,9 @@ impl ToTagged for CodeExecutionResult {
         json.serialize_entry("durationMs", &(self.duration.as_micros() as f64 / 1000.0))?;
         if let Some(bytes) = self.usage.peak_memory_bytes {
             json.serialize_entry("memoryUsedBytes", &bytes)?;
+        }
+        if let Some(calls) = &self.unawaited {
+            json.serialize_entry("unawaited", calls)?;
         }
         if let Some(usage) = self.usage.known() {
             json.serialize_entry("usage", usage)?;

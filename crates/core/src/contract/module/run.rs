@@ -1,20 +1,25 @@
 //! The runner's side of a run: from its request to its outcome.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::budget::Budget;
+use crate::contract::calls::LeftCalls;
 use crate::contract::explain::AvailableNames;
-use crate::contract::module::{CodeExecutionError, Failure, Request, RunOutcome, Status};
+use crate::contract::module::{CodeExecutionError, Failure, FunctionNames, Request, RunOutcome, Status};
 use crate::contract::stack::{Uncaught, stack_frame, uncaught};
 use crate::contract::stop::Stop;
 use crate::contract::{self, Action, Contract};
-use crate::engine::{Call, CallId, Event, Frame, ModuleError, Notification, Outcome, Pending, Settlement, Thrown};
-use crate::error::StackFrame;
+use crate::engine::{
+    Call, CallId, Event, Frame, FunctionId, ModuleError, Notification, Outcome, Pending, Settlement, Thrown,
+    UnawaitedCall,
+};
+use crate::error::{StackFrame, bounded_stack};
 use crate::language::{CompileLimits, GLOBALS_MODULE, Language};
 use crate::link::{self, LinkError, LinkFailure, Sources};
 use crate::program::{Limits, Module, Modules, Program, Source};
+use crate::unawaited::UnawaitedCalls;
 use crate::usage::{Usage, UsageLimiter};
 use crate::value::Value;
 
@@ -27,6 +32,8 @@ pub struct ModuleRun {
     budget: Budget,
     usage: UsageLimiter,
     unsettled: Unsettled,
+    names: FunctionNames,
+    left: LeftCalls,
 }
 
 /// How many promises of the host are followed: they take less than a megabyte, which is not charged.
@@ -35,7 +42,7 @@ const MAX_PROMISES: usize = 1 << 16;
 /// What the host can still settle: a program that waits for something else waits forever.
 #[derive(Debug, Default)]
 struct Unsettled {
-    calls: HashSet<CallId>,
+    calls: BTreeMap<CallId, FunctionId>,
     /// The promises that the host has given, in any value.
     promises: HashSet<u32>,
     /// The host has given promises that are not in `promises`.
@@ -50,9 +57,9 @@ impl Unsettled {
 
     fn settle(&mut self, pending: Pending) {
         match pending {
-            Pending::Call(call) => self.calls.remove(&call),
-            Pending::Promise(number) => self.promises.remove(&number),
-        };
+            Pending::Call(call) => drop(self.calls.remove(&call)),
+            Pending::Promise(number) => drop(self.promises.remove(&number)),
+        }
     }
 
     fn is_empty(&self) -> bool {
@@ -65,8 +72,17 @@ impl Unsettled {
 pub struct RunEnd {
     /// The value or the failure.
     pub outcome: RunOutcome,
+    /// The calls that the program did not await. A run does not wait for them (§5.1).
+    pub unawaited: Option<UnawaitedCalls>,
     /// What the program used.
     pub usage: Usage,
+}
+
+impl From<Failure> for RunEnd {
+    /// A run of which nothing is known but why it failed.
+    fn from(failure: Failure) -> Self {
+        Self { outcome: Err(failure), unawaited: None, usage: Usage::default() }
+    }
 }
 
 impl contract::Request for Request {
@@ -87,6 +103,7 @@ impl contract::Request for Request {
     /// The sources do not link.
     fn start(self, language: &dyn Language, should_stop: &dyn Fn() -> bool) -> Result<(Program, ModuleRun), Failure> {
         let usage = UsageLimiter::new(&self.limits, self.source_bytes());
+        let function_names = self.function_names();
         let Self { source, filename, language: dialect, modules, imports, globals, function, args, limits } = self;
         let mut unsettled = Unsettled::default();
         imports
@@ -112,7 +129,8 @@ impl contract::Request for Request {
         let source = Source::Modules(Modules { entry, modules, export: function.clone(), args });
         let program = Program::new(source, Vec::new(), limits);
         let budget = program.budget.clone();
-        Ok((program, ModuleRun { sources, graph, function, limits, budget, usage, unsettled }))
+        let (names, left) = (function_names, LeftCalls::default());
+        Ok((program, ModuleRun { sources, graph, function, limits, budget, usage, unsettled, names, left }))
     }
 
     fn stopped(stop: &Stop, limits: &Limits) -> Failure {
@@ -120,7 +138,7 @@ impl contract::Request for Request {
     }
 
     fn failed(failure: Failure, _: Duration) -> RunEnd {
-        RunEnd { outcome: Err(failure), usage: Usage::default() }
+        failure.into()
     }
 }
 
@@ -238,7 +256,7 @@ impl Contract for ModuleRun {
         Ok(match event {
             Event::Call(call) => {
                 self.usage.call(call.input.as_bytes().len()).map_err(Stop::Limit)?;
-                self.unsettled.calls.insert(call.id);
+                self.unsettled.calls.insert(call.id, call.function);
                 self.usage.in_flight(self.unsettled.calls.len());
                 Action::Call(call)
             }
@@ -246,7 +264,13 @@ impl Contract for ModuleRun {
                 self.usage.output(notification.report_bytes()).map_err(Stop::Limit)?;
                 Action::Notify(notification)
             }
-            Event::Log(_) | Event::Unawaited(_) | Event::Timer(_) => Action::Ignore, // The console of modules notifies.
+            Event::Unawaited(UnawaitedCall { count, function, frame }) => {
+                let at = frame.iter().map(|frame| self.place(frame));
+                let call = self.names.call(function, bounded_stack(at).pop());
+                self.left.add(count, call);
+                Action::Ignore
+            }
+            Event::Log(_) | Event::Timer(_) => Action::Ignore, // The console of modules notifies.
         })
     }
 
@@ -263,12 +287,14 @@ impl Contract for ModuleRun {
     }
 
     fn finish(&mut self, end: Result<Outcome, Stop>, _: Duration) -> RunEnd {
+        let pending = self.unsettled.calls.values().map(|&function| self.names.call(function, None));
+        let unawaited = self.left.end(&end, false, pending);
         let outcome = match end {
             Ok(outcome) => self.ended(outcome),
             Err(stop) => Err(stop.failure(&self.limits)),
         };
         let usage = Usage { peak_host_memory_bytes: Some(self.budget.peak() as u64), ..self.usage.usage() };
-        RunEnd { outcome, usage }
+        RunEnd { outcome, unawaited, usage }
     }
 }
 

@@ -6,9 +6,11 @@ use std::time::Duration;
 use super::Misbehavior;
 use crate::budget::{Budget, Charge};
 use crate::engine::CallId;
+use crate::error::{StackFrame, bounded_stack};
 use crate::language::Position;
 use crate::mailbox::CALL_COST;
 use crate::program::Limits;
+use crate::unawaited::{CallPlace, MAX_PLACES, UnawaitedCalls};
 use crate::usage::Usage;
 
 /// The budget of a session: what the runner may make this host keep, messages that are being read included.
@@ -62,6 +64,26 @@ impl<T> PendingCalls<T> {
     pub(super) fn remove(&mut self, id: CallId) -> Option<T> {
         self.calls.remove(&id).map(|call| call.kept)
     }
+}
+
+/// What a runner reports of unawaited calls; `None` if it cannot be, as the program made only `made` calls. Only functions
+/// that the program has, and places in it, remain.
+pub(super) fn checked_calls(
+    calls: UnawaitedCalls,
+    made: u64,
+    has_function: impl Fn(&CallPlace) -> bool,
+    has_place: impl Fn(&StackFrame) -> bool,
+) -> Option<UnawaitedCalls> {
+    let UnawaitedCalls { waited_for, unanswered, mut places } = calls;
+    if waited_for.checked_add(unanswered).is_none_or(|count| count > made) {
+        return None;
+    }
+    places.truncate(MAX_PLACES); // a runner sends no more
+    places.retain(|place| has_function(place) && place.calls <= made);
+    for place in &mut places {
+        place.at = bounded_stack(place.at.take().into_iter()).pop().filter(&has_place);
+    }
+    UnawaitedCalls::new(waited_for, unanswered, places)
 }
 
 /// Whether a source of `len` bytes can contain that position.

@@ -2,20 +2,21 @@
 
 use std::time::Duration;
 
-use super::checks::{PendingCalls, can_contain, session_budget, too_early};
+use super::checks::{PendingCalls, can_contain, checked_calls, session_budget, too_early};
 use super::{End, HostContract, HostOptions, HostSession, Misbehavior, Output, Received};
 use crate::budget::Budget;
 use crate::cause::Cause;
 use crate::contract::Request as _;
-use crate::contract::module::{Failure, Request, RunEnd, RunOutcome, Status};
+use crate::contract::module::{Failure, FunctionNames, Request, RunEnd, RunOutcome, Status};
 use crate::contract::stop::Stop;
-use crate::engine::{Call, Notification, Pending};
+use crate::engine::{Call, FunctionId, Notification, Pending};
 use crate::language::Position;
 use crate::mailbox::CALL_COST;
 use crate::program::Limits;
 use crate::protocol::line::TooLong;
 use crate::protocol::message::{HostMessage, RunnerMessage};
 use crate::protocol::module::{CodeCall, CodeDone, CodeNotify, RunCode, Settle};
+use crate::unawaited::{CallPlace, UnawaitedCalls};
 use crate::usage::{LimitError, Usage, UsageLimiter};
 use crate::value::{Graph, Value};
 
@@ -28,7 +29,10 @@ pub struct ModuleHost {
     code_len: usize,
     /// The number of the last call. The next one must be greater.
     last_call: u64,
-    pending: PendingCalls<()>,
+    pending: PendingCalls<FunctionId>,
+    /// The number of calls.
+    calls: u64,
+    names: FunctionNames,
     budget: Budget,
     usage: UsageLimiter,
 }
@@ -39,6 +43,8 @@ impl HostSession<ModuleHost> {
         let limits = request.limits;
         let budget = session_budget(&limits);
         let contract = ModuleHost {
+            names: request.function_names(),
+            calls: 0,
             id: id.clone(),
             limits,
             code_len: request.longest_source(),
@@ -79,8 +85,8 @@ impl HostContract for ModuleHost {
             RunnerMessage::CodeNotify(CodeNotify { id, notification }) if id == self.id && is_running => {
                 self.notify(notification)?
             }
-            RunnerMessage::CodeDone(CodeDone { id, outcome, usage, .. }) if id == self.id => {
-                Received::Done(RunEnd { outcome, usage })
+            RunnerMessage::CodeDone(CodeDone { id, outcome, unawaited, usage, .. }) if id == self.id => {
+                Received::Done(RunEnd { outcome, unawaited, usage })
             }
             _ => Received::Nothing,
         })
@@ -108,17 +114,18 @@ impl HostContract for ModuleHost {
     }
 
     fn finish(&mut self, end: End<Self>, elapsed: Duration) -> (Vec<Notification>, RunEnd) {
-        let (outcome, reported) = match end {
-            End::Done(RunEnd { outcome, usage }) => (self.checked(outcome, elapsed), usage),
-            End::Stopped(stop, done) => {
-                (Err(stop.failure(&self.limits)), done.map(|done| done.usage).unwrap_or_default())
-            }
-            End::OutOfMemory => (Err(Stop::OutOfMemory.failure(&self.limits)), Usage::default()),
-            End::Failed(failure) => (Err(Failure::internal(failure)), Usage::default()),
+        let RunEnd { outcome, unawaited, usage: reported } = match end {
+            End::Done(end) => RunEnd { outcome: self.checked(end.outcome, elapsed), ..end },
+            End::Stopped(stop, Some(end)) => RunEnd { outcome: Err(stop.failure(&self.limits)), ..end },
+            End::Stopped(stop, None) => stop.failure(&self.limits).into(),
+            End::OutOfMemory => Stop::OutOfMemory.failure(&self.limits).into(),
+            End::Failed(failure) => Failure::internal(failure).into(),
         };
+        let unawaited = unawaited.and_then(|calls| self.checked_calls(calls)).or_else(|| self.unanswered());
         let peak_host_memory_bytes = Some(self.budget.peak() as u64);
         let usage = Usage { peak_host_memory_bytes, ..self.usage.usage() };
-        (Vec::new(), RunEnd { outcome, usage: usage.with_reported(&reported, &self.limits, elapsed) })
+        let usage = usage.with_reported(&reported, &self.limits, elapsed);
+        (Vec::new(), RunEnd { outcome, unawaited, usage })
     }
 
     fn makes_runner_untrusted(end: &RunEnd) -> bool {
@@ -135,9 +142,22 @@ impl ModuleHost {
         if let Err(error) = self.usage.call(call.input.as_bytes().len()) {
             return Ok(Received::Limit(error));
         }
-        self.pending.insert(call.id, (), call.input.as_bytes().len())?;
+        self.pending.insert(call.id, call.function, call.input.as_bytes().len())?;
+        self.calls += 1;
         self.last_call = call.id.0;
         Ok(Received::Output(Output::Call(call)))
+    }
+
+    /// What a runner reports of unawaited calls; `None` if it cannot be.
+    fn checked_calls(&self, calls: UnawaitedCalls) -> Option<UnawaitedCalls> {
+        let has_function = |call: &CallPlace| self.names.has(call);
+        checked_calls(calls, self.calls, has_function, |at| can_contain(self.code_len, at.position()))
+    }
+
+    /// The calls that this host has not answered.
+    fn unanswered(&self) -> Option<UnawaitedCalls> {
+        let places = self.pending.kept().map(|&function| self.names.call(function, None));
+        UnawaitedCalls::new(0, self.pending.len() as u64, places)
     }
 
     fn notify(&mut self, notification: Notification) -> Result<Received<Self>, Misbehavior> {

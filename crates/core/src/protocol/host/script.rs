@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use super::checks::{PendingCalls, can_contain, session_budget, too_early};
+use super::checks::{PendingCalls, can_contain, checked_calls, session_budget, too_early};
 use super::{End, HostContract, HostOptions, HostSession, Misbehavior, Output, Received};
 use crate::budget::{Budget, Charge};
 use crate::cause::Cause;
@@ -225,17 +225,10 @@ impl ScriptHost {
         sent.map(|()| result).map_err(|error| Stop::Limit(error).execute_error(&self.limits))
     }
 
-    /// What a runner reports of unawaited calls; `None` if it cannot be. Only tools of the script and places in it remain.
+    /// What a runner reports of unawaited calls; `None` if it cannot be.
     fn checked_calls(&self, calls: UnawaitedCalls) -> Option<UnawaitedCalls> {
-        let UnawaitedCalls { waited_for, unanswered, mut places } = calls;
-        if waited_for.checked_add(unanswered).is_none_or(|count| count > self.calls) {
-            return None;
-        }
-        places.retain(|place| self.index_of(&place.provider, &place.tool).is_some() && place.calls <= self.calls);
-        for place in &mut places {
-            place.at = place.at.take().filter(|at| self.contains(&at.file, at.position()));
-        }
-        UnawaitedCalls::new(waited_for, unanswered, places)
+        let has_tool = |call: &CallPlace| self.index_of(&call.provider, &call.tool).is_some();
+        checked_calls(calls, self.calls, has_tool, |at| self.contains(&at.file, at.position()))
     }
 
     /// The calls that this host has not answered.

@@ -11,7 +11,6 @@ use crate::protocol::line::TooLong;
 use crate::protocol::message::{HostMessage, RunnerMessage};
 use crate::protocol::module::{CodeCall, CodeDone, CodeNotify};
 use crate::protocol::script::cannot_cross;
-use crate::usage::Usage;
 use crate::value::{Graph, Value};
 
 /// The messages of one run.
@@ -44,8 +43,8 @@ impl Wire for ModuleWire {
     }
 
     fn done(id: String, end: RunEnd, duration: Duration) -> RunnerMessage {
-        let RunEnd { outcome, usage } = end;
-        RunnerMessage::CodeDone(CodeDone { id, outcome, duration, usage, exits: false })
+        let RunEnd { outcome, unawaited, usage } = end;
+        RunnerMessage::CodeDone(CodeDone { id, outcome, unawaited, duration, usage, exits: false })
     }
 
     fn limit_error(end: &mut RunEnd) -> Option<&mut Failure> {
@@ -69,8 +68,7 @@ pub(super) fn refused(call: &Call, too_long: TooLong) -> (Pending, Settlement) {
 
 /// The end of a run with a notification that is too long to be sent: nothing else could report the loss.
 pub(super) fn unreported(id: String, too_long: TooLong) -> RunnerMessage {
-    let usage = Usage::default();
-    ModuleWire::done(id, RunEnd { outcome: Err(cannot_be_sent("a report", too_long)), usage }, Duration::ZERO)
+    ModuleWire::done(id, cannot_be_sent("a report", too_long).into(), Duration::ZERO)
 }
 
 /// What to send instead of a `code_done` that is too long; `None` if it is as short as it can be.
@@ -80,7 +78,7 @@ pub(super) fn shorter_done(done: CodeDone, too_long: TooLong) -> Option<RunnerMe
         Err(_) if too_long.len <= LONGEST_PLAIN_DONE => return None,
         Err(long) => Failure::new(long.status, CodeExecutionError::new("Error", too_long.to_string())),
     };
-    Some(RunnerMessage::CodeDone(CodeDone { outcome: Err(failure), ..done }))
+    Some(RunnerMessage::CodeDone(CodeDone { outcome: Err(failure), unawaited: None, ..done }))
 }
 
 /// No `code_done` with a short error is longer than this, in bytes.
