@@ -9,6 +9,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use execbox::core::protocol::LineDecoder;
+use memchr::memchr;
 use serde_json::{Map, Value as Json};
 use tokio::io::{AsyncRead as _, AsyncWrite as _, AsyncWriteExt as _, ReadBuf};
 use tokio::time::timeout;
@@ -145,7 +146,7 @@ impl Lines {
     /// Splits the chunk into lines; an empty chunk is the end of the stream.
     fn take(&mut self, count: usize) {
         let mut bytes = &self.chunk[..count];
-        while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
+        while let Some(end) = memchr(b'\n', bytes) {
             self.unfinished.extend(&bytes[..=end]);
             bytes = &bytes[end + 1..];
             let line = std::mem::take(&mut self.unfinished);

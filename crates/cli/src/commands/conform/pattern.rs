@@ -211,7 +211,7 @@ impl Pattern {
             (Self::Literal(expected), json) => is_same(expected, json),
             (Self::Min(min), Json::Number(number)) => number.as_f64().is_some_and(|number| number >= *min),
             (Self::Contains(part), Json::String(text)) => text.contains(part),
-            (Self::Length(length), Json::String(text)) => text.encode_utf16().count() == *length,
+            (Self::Length(length), Json::String(text)) => utf16_len(text) == *length,
             (Self::Length(length), Json::Array(items)) => items.len() == *length,
             (Self::OneOf(patterns), json) => patterns.iter().any(|pattern| pattern.check(json, path).is_ok()),
             (Self::AnyOrder(patterns), Json::Array(items)) => are_in_any_order(patterns, items),
@@ -269,6 +269,11 @@ fn is_same(expected: &Json, json: &Json) -> bool {
         }
         _ => expected == json,
     }
+}
+
+/// The length in UTF-16 units.
+fn utf16_len(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.encode_utf16().count() }
 }
 
 /// Whether each item matches a pattern of its own: the first free one that matches.
