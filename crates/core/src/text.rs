@@ -1,10 +1,12 @@
 //! Formats untrusted text in messages: quoted, escaped and cut to a length.
 
 mod hidden;
+mod surrogates;
 
 use std::fmt;
 
 pub use self::hidden::{Keep, escape, escape_json, is_hidden, push_escape, strip};
+pub use self::surrogates::mend_surrogates;
 
 /// Returns the first `max` characters of `text`, followed by `…` if there are more.
 pub fn cut(text: &str, max: usize) -> String {

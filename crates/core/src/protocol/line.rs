@@ -12,6 +12,7 @@ use serde::de::{Deserializer as _, Error as _, IgnoredAny, MapAccess, Visitor};
 use super::attachments::MAX_ATTACHMENT_BYTES;
 use super::fields::{Fault, MessageError, Object, id_field};
 use crate::budget::{Budget, Charge, Exhausted, Meter};
+use crate::text;
 use crate::value::{JsonError, MEMBER_COST, NODE_COST, Seed, Value, ValueSeed, parse_with};
 
 /// Why a line is not a JSON object. Decoding continues with the next line.
@@ -262,7 +263,7 @@ pub(super) fn read_line(
 ) -> Result<(Object, Option<Value>), LineError> {
     let mut line = String::from_utf8(line).map_err(|_| LineError::NotUtf8)?;
     let read = parse_object(&line, direct, meter).or_else(|error| {
-        line = mend_surrogates(&line).ok_or(error)?;
+        line = text::mend_surrogates(&line).ok_or(error)?;
         parse_object(&line, direct, meter)
     });
     match read {
@@ -326,36 +327,6 @@ fn unreadable(line: &str, error: &JsonError) -> LineError {
     let Ok(Envelope { kind, id, call_id }) = serde_json::from_str(line) else { return LineError::NotJson(why) };
     let id = if id_field(&kind) == "id" { id } else { call_id };
     LineError::Unreadable(Box::new(MessageError { kind, id, fault: Fault::Unreadable(why) }))
-}
-
-/// The text with every escape of a lone surrogate replaced by U+FFFD, as `String.prototype.toWellFormed` does; `None` if
-/// there is none.
-///
-/// `JSON.stringify` writes a lone surrogate as `\ud800`, which is valid JSON and not a valid Rust string.
-fn mend_surrogates(line: &str) -> Option<String> {
-    let mut mended = String::new();
-    let mut kept = 0;
-    let mut at = 0;
-    while let Some(found) = line[at..].find('\\') {
-        let escape = at + found;
-        match (unit_at(line, escape), unit_at(line, escape + 6)) {
-            (Some(0xd800..0xdc00), Some(0xdc00..0xe000)) => at = escape + 12,
-            (Some(0xd800..0xe000), _) => {
-                mended += &line[kept..escape];
-                mended += "\\ufffd";
-                at = escape + 6;
-                kept = at;
-            }
-            _ => at = escape + 1 + line[escape + 1..].chars().next()?.len_utf8(),
-        }
-    }
-    (kept > 0).then(|| mended + &line[kept..])
-}
-
-/// The UTF-16 unit of the escape at this place, such as `\ud800`.
-fn unit_at(line: &str, at: usize) -> Option<u16> {
-    let digits = line.get(at..at + 6)?.strip_prefix("\\u")?;
-    digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then(|| u16::from_str_radix(digits, 16).ok())?
 }
 
 /// A message is longer than the transport's limit.
@@ -559,7 +530,7 @@ mod tests {
 
         #[test]
         fn mending_never_panics(text in "[\\\\udD8c0-9a-fé\"]{0,40}") {
-            mend_surrogates(&text);
+            text::mend_surrogates(&text);
         }
     }
 }
