@@ -11,16 +11,17 @@ use std::time::Duration;
 use execbox::core::error::render;
 use execbox::core::text::bytes_text;
 use execbox::{ExecuteError, ExecuteResult, LogLevel, LogLine, StackFrame, Usage};
+use execbox_mcp::Secrets;
 use serde_json::Value as Json;
 
 use crate::diagnostic::{Diagnostic, SourceLocation};
 use crate::source::Source;
 use crate::terminal::{colors, safe, safe_json, safe_line};
 
-/// Prints log lines, one write for each.
-pub(crate) fn log_sink() -> impl Fn(&LogLine) + Send + Sync + 'static {
+/// Prints log lines without secrets, one write for each.
+pub(crate) fn log_sink(secrets: Secrets) -> impl Fn(&LogLine) + Send + Sync + 'static {
     let colored = colors(io::stderr().is_terminal());
-    move |line| write_error(&log_line(line.level, &line.text, colored))
+    move |line| write_error(&log_line(line.level, &secrets.redact(line.text.clone()), colored))
 }
 
 /// A log line for standard error.

@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use clap::Args;
 use execbox::Provider;
+use execbox_mcp::Pattern;
 use execbox_mcp::config::{
     Config, ConfigError, IgnoreReason, IgnoredKey, ServerConfig, SkipReason, Skipped, Transport,
 };
 use execbox_mcp::oauth::TokenStore;
 use execbox_mcp::servers::{ServerState, Servers, Status, Update, namespaces};
 use execbox_mcp::upstream::{LineSink, UpstreamOptions, Warning};
-use execbox_mcp::{Changes, Clients, Pattern};
 
 use crate::context::FileContext;
 use crate::error::CliError;
@@ -304,12 +304,11 @@ pub(crate) fn find<'a>(config: &'a Config, name: &str) -> Result<&'a ServerConfi
     })
 }
 
-/// Starts the servers. `clients` are the clients of whom they may make requests, `changes` is notified when their tools change,
-/// and `on_stderr` receives what they write to standard error.
-pub(crate) fn start(config: &Config, clients: Clients, changes: Changes, on_stderr: Option<&LineSink>) -> Servers {
+/// Starts the servers. `options` have what they share with the command: clients, secrets, and who is notified of changes.
+/// `on_stderr` receives what they write to standard error.
+pub(crate) fn start(config: &Config, options: UpstreamOptions, on_stderr: Option<&LineSink>) -> Servers {
     let tokens = LoginStore::of_user().ok().map(|store| Arc::new(store) as Arc<dyn TokenStore>);
-    let options = UpstreamOptions { clients, changes, tokens, ..UpstreamOptions::default() };
-    Servers::start(with_depth(config), &options, on_stderr)
+    Servers::start(with_depth(config), &UpstreamOptions { tokens, ..options }, on_stderr)
 }
 
 /// Replaces the configuration of started servers, and connects to failed ones again: the user may have logged in since.

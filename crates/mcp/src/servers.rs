@@ -124,7 +124,8 @@ impl Update {
 
 impl Servers {
     /// Starts to connect to all servers, on the current tokio runtime. `options` apply to each server, unless its own
-    /// configuration overrides them; `options.changes` is also notified when a server becomes ready or fails.
+    /// configuration overrides them; `options.changes` is also notified when a server becomes ready or fails. The secrets of
+    /// each configuration are added to `options.secrets`.
     /// `on_stderr` receives the lines that child processes write to standard error, each prefixed with the namespace.
     pub fn start(configs: Vec<ServerConfig>, options: &UpstreamOptions, on_stderr: Option<&LineSink>) -> Self {
         let servers = Self(Arc::new(Inner {
@@ -275,11 +276,11 @@ impl Servers {
 
     /// Creates a server, and starts to connect to it.
     fn add(&self, config: ServerConfig, namespace: String) -> Arc<Member> {
+        self.0.options.secrets.add(&config.secrets);
         let options = UpstreamOptions {
             results: config.results,
             call_timeout: config.call_timeout.unwrap_or(self.0.options.call_timeout),
             filter: config.filter.clone(),
-            secrets: config.secrets.clone(),
             ..self.0.options.clone()
         };
         let on_stderr = self.0.on_stderr.as_ref().map(|sink| prefixed(&namespace, sink));
@@ -348,7 +349,7 @@ impl Member {
         *state = match connected {
             Ok(upstream) => State::Ready(upstream),
             Err(error) => State::Failed {
-                reason: self.config.secrets.redact(reason(error)) + self.hint(),
+                reason: self.options.secrets.redact(reason(error)) + self.hint(),
                 retry_at: self.backoff.next_attempt(),
             },
         };

@@ -11,7 +11,6 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use execbox::jail::Mode;
 use execbox::{CancellationToken, Limits, Provider, TypeScript};
-use execbox_mcp::Clients;
 use execbox_mcp::rmcp::ServiceExt as _;
 use execbox_mcp::rmcp::service::ServerInitializeError;
 use execbox_mcp::server::{
@@ -19,7 +18,8 @@ use execbox_mcp::server::{
     UnavailableNamespace,
 };
 use execbox_mcp::servers::Servers;
-use execbox_mcp::upstream::LineSink;
+use execbox_mcp::upstream::{LineSink, UpstreamOptions};
+use execbox_mcp::{Clients, Secrets};
 use futures_util::future::BoxFuture;
 
 use crate::approvals::Approvals;
@@ -297,7 +297,14 @@ impl Job {
         let changes = self.options.changes.clone();
         let clients = if http.is_some() { Clients::many() } else { Clients::one() };
         let on_stderr = self.on_stderr();
-        let servers = servers::start(&self.loaded.config, clients.clone(), changes.clone(), on_stderr.as_ref());
+        let secrets = Secrets::default();
+        let shared = UpstreamOptions {
+            clients: clients.clone(),
+            changes: changes.clone(),
+            secrets: secrets.clone(),
+            ..UpstreamOptions::default()
+        };
+        let servers = servers::start(&self.loaded.config, shared, on_stderr.as_ref());
         let place = http.as_ref().map_or_else(|| "standard input and output".to_owned(), HttpServer::url);
         let reported = CancellationToken::new();
         let (error, reload_error) = tokio::sync::watch::channel(None);
@@ -315,7 +322,7 @@ impl Job {
         let code_server = CodeServer::new(
             Arc::clone(&executor),
             source,
-            ServerOptions { policy, clients: clients.clone(), ..self.options },
+            ServerOptions { policy, clients: clients.clone(), secrets, ..self.options },
         );
         let reloader = Reloader {
             sources: self.sources,
@@ -525,8 +532,9 @@ Approvals:
   wait for `execbox approvals`. A refused call throws an error in the program.
 
 Secrets:
-  The variables and inputs that a server uses, its `env`, `envFile` and `headers` are replaced by `${NAME}` in results, errors and
-  descriptions, unless they are plain: paths, short numbers, words, addresses without passwords.
+  Credentials among the variables, `env`, `envFile`, `headers` and arguments of servers, inputs with "password" and tokens of
+  logins are replaced by `${NAME}` in what the client, the log and the terminal get. Credentials are recognized by their
+  form: `ghp_…`, `sk-…`, long random texts. What programs compute with is never changed.
 
 A server that fails to start is reported on standard error and does not affect the others; it is restarted when the
 client next asks for something.

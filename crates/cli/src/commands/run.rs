@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 use execbox::{CancellationToken, ErrorCode, ExecuteRequest, ExecuteResult, Limits, Provider};
+use execbox_mcp::Secrets;
 use execbox_mcp::config::Config;
-use execbox_mcp::{Changes, Clients};
+use execbox_mcp::upstream::UpstreamOptions;
 
 use crate::error::{CommandError, SystemError};
 use crate::executor::{ExecutorArguments, ExecutorConfig};
@@ -78,7 +79,8 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: Arguments) -> Result<Exit, CommandError> {
     let job = Job::new(arguments)?;
-    let (result, interrupted) = interrupt::cancel_on_interrupt(|cancellation| job.execute(cancellation));
+    let (mut result, interrupted) = interrupt::cancel_on_interrupt(|cancellation| job.execute(cancellation));
+    job.secrets.redact_result(&mut result);
     let printed = if job.json { report::print_json(&result) } else { report::print_human(&result, &job.source) };
     printed.map_err(SystemError::Output)?;
     if job.usage {
@@ -95,6 +97,8 @@ struct Job {
     source: Source,
     stubs: Vec<Provider>,
     config: Config,
+    /// The secrets of the servers, which are redacted from what is printed.
+    secrets: Secrets,
     policy: PolicySource,
     limits: Limits,
     executor: ExecutorConfig,
@@ -121,6 +125,7 @@ impl Job {
             source,
             stubs,
             config,
+            secrets: Secrets::default(),
             policy,
             limits,
             executor,
@@ -136,7 +141,8 @@ impl Job {
     fn execute(&self, cancellation: CancellationToken) -> ExecuteResult {
         let has_servers = !self.config.servers.is_empty();
         let result = self.executor.run(has_servers, async |executor| {
-            let servers = servers::start(&self.config, Clients::default(), Changes::default(), None);
+            let servers = UpstreamOptions { secrets: self.secrets.clone(), ..UpstreamOptions::default() };
+            let servers = servers::start(&self.config, servers, None);
             tokio::select! {
                 () = servers::settled(&servers) => {}
                 () = cancellation.cancelled() => {}
@@ -159,7 +165,7 @@ impl Job {
             .common_globals(self.common_globals)
             .limits(self.limits)
             .cancellation(cancellation);
-        if self.quiet { request } else { request.on_log(report::log_sink()) }
+        if self.quiet { request } else { request.on_log(report::log_sink(self.secrets.clone())) }
     }
 }
 

@@ -8,7 +8,7 @@ use execbox::core::text::cut;
 use execbox::declarations::{self, ToolSignature};
 use execbox::{CancellationToken, Provider};
 use execbox_mcp::server::{Catalog, FoundTool, Query};
-use execbox_mcp::{Changes, Clients};
+use execbox_mcp::upstream::UpstreamOptions;
 
 use crate::error::{CliError, CommandError, SystemError};
 use crate::exit::Exit;
@@ -106,7 +106,7 @@ pub(super) fn load(arguments: &ServerArguments, stubs: &[PathBuf]) -> Result<Loa
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let list = async |cancellation: CancellationToken| {
-        let servers = servers::start(&config, Clients::default(), Changes::default(), None);
+        let servers = servers::start(&config, UpstreamOptions::default(), None);
         tokio::select! {
             () = servers::settled(&servers) => {}
             () = cancellation.cancelled() => return Err(SystemError::Interrupted.into()),

@@ -33,11 +33,18 @@
 //!   the wrong type is an error of the whole file ([`ConfigError`]), with its position.
 //!
 //! # What is a secret
-//! Candidates are the variables and inputs that an entry uses, the values of `env`, `envFile` and `headers`, the values of
-//! arguments such as `--api-key`, passwords and keys in URLs, and `clientSecret`. A candidate is redacted ([`Secrets`]) if
-//! its name contains `auth`, `cookie`, `credential`, `key`, `pass`, `private`, `pwd`, `secret` or `token`, or if its value
-//! does not look plain. Plain values are numbers of up to eight digits, words, lists and names made of words, paths, and web
-//! addresses without a password or a query. An input with `password` is always redacted.
+//! Candidates are the variables and inputs that an entry uses, the values of `env`, `envFile` and `headers`, arguments, and the
+//! passwords and parameters of URLs. A candidate is redacted ([`Secrets`]) if it is a credential by its form:
+//!
+//! - It begins as the tokens of a known service do: `ghp_`, `sk-`, `xoxb-`, `AKIA` and others.
+//! - Or its name contains `auth`, `cookie`, `credential`, `key`, `pass`, `private`, `pwd`, `secret` or `token`, does not end as
+//!   that of an identifier (`id`, `name`, `user`, `email`), and its value looks random: sixteen letters and digits in a
+//!   row that alternate, twelve characters with upper case, lower case and digits that do, or eight with a letter, a digit
+//!   and a symbol.
+//! - Or it is a password of that form in a URL, then with the whole URL.
+//!
+//! Words, numbers, paths, addresses, e-mail addresses and UUIDs are none, whatever their names: they also occur as data. What
+//! the configuration marks is always redacted: inputs with `password`, and `clientSecret`.
 
 mod context;
 mod entry;

@@ -159,7 +159,11 @@ impl CodeServer {
             Explainer { server: self, granted: catalog.providers(), has_snippets }.explain(error);
         }
         // Writing a large result as JSON takes long.
-        self.run_blocking(|server| run::tool_result(result, server.inner.options.max_text, &server.inner.results)).await
+        self.run_blocking(|server| {
+            let ServerOptions { max_text, secrets, .. } = &server.inner.options;
+            run::tool_result(result, *max_text, &server.inner.results, secrets)
+        })
+        .await
     }
 
     /// Collects the providers and snippets that a program is run with. May block.

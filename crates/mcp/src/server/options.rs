@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 
 use super::state::StateOptions;
-use crate::{Changes, Clients};
+use crate::{Changes, Clients, Secrets};
 
 /// Which tools a server has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -64,6 +64,10 @@ pub struct ServerOptions {
     /// [`UpstreamOptions::clients`](crate::upstream::UpstreamOptions::clients). Default: none, servers are offered no
     /// capabilities.
     pub clients: Clients,
+    /// Values that are redacted from what clients and models read: results, logs, errors and progress. The same as in
+    /// [`UpstreamOptions::secrets`](crate::upstream::UpstreamOptions::secrets). What programs compute with is not changed.
+    /// Default: none.
+    pub secrets: Secrets,
     /// Notifies the server that providers may have changed; it then notifies its clients. Default: never.
     pub changes: Changes,
     /// Where programs keep values and code for later programs. Default: values only, for each session separately.
@@ -88,6 +92,7 @@ impl Default for ServerOptions {
             approval_timeout: Duration::from_mins(10),
             observer: None,
             clients: Clients::default(),
+            secrets: Secrets::default(),
             changes: Changes::default(),
             state: StateOptions::default(),
         }

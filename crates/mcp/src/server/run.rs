@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use super::approvals::ClientUser;
 use super::results::{self, Results};
 use super::{CodeServer, media};
+use crate::Secrets;
 use crate::clients::{Client, Origin};
 use crate::text::{make_visible, shown, truncate};
 
@@ -75,8 +76,9 @@ pub(super) async fn run(
         return execute(server, execution, context, &AtomicBool::default()).await;
     };
     let (sender, lines) = mpsc::channel(MAX_QUEUED);
+    let secrets = server.inner.options.secrets.clone();
     let execution = program.request(server, context).observer(Observer::new(move |event| {
-        if let Some(line) = progress_line(&event.kind) {
+        if let Some(line) = progress_line(&event.kind, &secrets) {
             let _ = sender.try_send(line);
         }
     }));
@@ -118,10 +120,10 @@ pub(super) fn is_sessionless(context: &RequestContext<RoleServer>) -> bool {
 /// identified by the name and version that they state in each request.
 const SESSION_ID: &str = "mcp-session-id";
 
-/// The progress line of an event; `None` if the event is not shown.
-fn progress_line(event: &EventKind<'_>) -> Option<String> {
+/// The progress line of an event, without secrets; `None` if the event is not shown.
+fn progress_line(event: &EventKind<'_>, secrets: &Secrets) -> Option<String> {
     Some(match event {
-        EventKind::Log(LogEntry::Line(line)) => truncate(line.text.clone(), MAX_LINE),
+        EventKind::Log(LogEntry::Line(line)) => truncate(secrets.redact(line.text.clone()), MAX_LINE),
         EventKind::CallBegan { call, .. } => format!("calling {call}"),
         EventKind::CallProgress { call, progress, .. } => progress_text(call, progress),
         EventKind::CallWaiting { call, awaited: Awaited::Approval, .. } => format!("waiting for approval of {call}"),
@@ -178,14 +180,25 @@ impl Progress<'_> {
 
 /// The result of the tool: text for models, images and audio as blocks of their own, and the other data as structured content.
 /// If the result is longer than `max` characters, an outline of half that length is shown, and the result is kept in
-/// `results`. The usage of the execution is for programs, not for models: it is in `_meta`.
-pub(super) fn tool_result(mut result: ExecuteResult, max: usize, results: &Results) -> CallToolResult {
+/// `results`. The usage of the execution is for programs, not for models: it is in `_meta`. `secrets` are redacted from what is
+/// shown; the result that is kept is whole.
+pub(super) fn tool_result(
+    mut result: ExecuteResult,
+    max: usize,
+    results: &Results,
+    secrets: &Secrets,
+) -> CallToolResult {
     let media = match &mut result.outcome {
         Ok(Some(value)) => media::extract(value),
         _ => Vec::new(),
     };
+    let whole = match &result.outcome {
+        Ok(Some(value)) if secrets.occur_in(value) => Some(value.clone()),
+        _ => None,
+    };
+    secrets.redact_result(&mut result);
     let is_ok = result.is_ok();
-    let shown = Shown::new(&mut result, max, results);
+    let shown = Shown::new(&mut result, max, |shown| results.keep(whole.unwrap_or(shown)));
     let content = iter::once(ContentBlock::text(shown.text)).chain(media).collect();
     let mut answer = if is_ok { CallToolResult::success(content) } else { CallToolResult::error(content) };
     let mut structured = serde_json::to_value(&result).unwrap_or_default();
@@ -207,8 +220,8 @@ struct Shown {
 
 impl Shown {
     /// Shows the result and then the log, of which at least a quarter of `max` characters is kept. Removes omitted parts from
-    /// `result`.
-    fn new(result: &mut ExecuteResult, max: usize, results: &Results) -> Self {
+    /// `result`. `keep` keeps a result that is too large, and returns its handle.
+    fn new(result: &mut ExecuteResult, max: usize, keep: impl FnOnce(Json) -> Option<String>) -> Self {
         let mut omitted = Map::new();
         result.logs.iter_mut().for_each(make_visible);
         let log_chars = result.logs.iter().map(|line| line.chars().count() + 1).sum::<usize>();
@@ -225,7 +238,7 @@ impl Shown {
                 if let Some(visible) = visible.filter(|visible| !is_long(visible)) {
                     visible
                 } else {
-                    let (text, truncated) = too_large(std::mem::take(value), text, max / 2, results);
+                    let (text, truncated) = too_large(std::mem::take(value), text, max / 2, keep);
                     omitted.insert("truncated".to_owned(), truncated);
                     result.outcome = Ok(None);
                     text
@@ -252,15 +265,14 @@ impl Shown {
     }
 }
 
-/// The text for a result that is too large to show, and its replacement in the structured content. Keeps the result in
-/// `results`.
-fn too_large(value: Json, text: String, max: usize, results: &Results) -> (String, Json) {
+/// The text for a result that is too large to show, and its replacement in the structured content. Keeps the result.
+fn too_large(value: Json, text: String, max: usize, keep: impl FnOnce(Json) -> Option<String>) -> (String, Json) {
     let characters = text.chars().count();
     let outline = match &value {
         Json::String(_) => shown(text, max),
         value => truncate(escape_json(&results::outline(value, max), Keep::Joiners).into_owned(), max),
     };
-    let Some(handle) = results.keep(value) else {
+    let Some(handle) = keep(value) else {
         let text = format!("{outline}\n\n(the result has {characters} characters: return less)");
         return (text, json!({ "characters": characters, "outline": outline }));
     };

@@ -87,7 +87,7 @@ pub(super) async fn import_over(
     account: &Budget,
 ) -> Result<Imported, UpstreamError> {
     let Route { peer, disconnect, .. } = route;
-    let failed = |reason| UpstreamError::List { name: name.to_owned(), reason };
+    let failed = |reason| UpstreamError::List { name: name.to_owned(), reason: options.secrets.redact(reason) };
     let reserved = account.charge(options.max_catalog_bytes);
     let mut reserved = reserved.map_err(|_| failed("earlier lists of tools are still in use".to_owned()))?;
     let mut listing = Listing::new(options);
@@ -118,7 +118,7 @@ pub(super) async fn import_over(
         match error {
             ProviderError::Budget { .. } => excess += 1,
             ProviderError::UncheckedPattern { .. } => unchecked += 1,
-            error => rejected.push(rejected_by(error)),
+            error => rejected.push(rejected_by(error, &options.secrets)),
         }
     }
     let not_imported = Warning::NotImported { tools: excess, limit: options.max_catalog_bytes };
@@ -128,13 +128,13 @@ pub(super) async fn import_over(
     Ok(Imported { provider, rejected, filtered, unmatched_patterns: unmatched.into_patterns(), warnings })
 }
 
-fn rejected_by(error: &ProviderError) -> RejectedTool {
+fn rejected_by(error: &ProviderError, secrets: &Secrets) -> RejectedTool {
     use ProviderError::{DuplicateTool, Schema};
     let name = match error {
         Schema { tool, .. } | DuplicateTool { tool, .. } => tool.clone(),
         _ => String::new(),
     };
-    RejectedTool { name, reason: error.to_string() }
+    RejectedTool { name, reason: secrets.redact(error.to_string()) }
 }
 
 /// The tools that a server has listed so far.
@@ -220,8 +220,7 @@ impl<'a> Listing<'a> {
     }
 
     fn add_filtered(&mut self, name: String) {
-        let is_shown = name.len() <= MAX_NAME && !self.options.secrets.occur_in(&name);
-        if is_shown && self.budget.spend(name.len() + size_of::<String>()).is_ok() {
+        if name.len() <= MAX_NAME && self.budget.spend(name.len() + size_of::<String>()).is_ok() {
             self.filtered.push(name);
         }
     }
@@ -265,7 +264,7 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Rejects a tool that exceeds the limits, truncates its description, and redacts secrets. A tool without a description is
+/// Rejects a tool that exceeds the limits, and truncates its description, without secrets. A tool without a description is
 /// described by its title.
 fn checked(mut tool: Tool, options: &UpstreamOptions) -> Result<Tool, RejectedTool> {
     let secrets = &options.secrets;
@@ -274,13 +273,11 @@ fn checked(mut tool: Tool, options: &UpstreamOptions) -> Result<Tool, RejectedTo
         Some(format!("invalid name: expected 1 to {MAX_NAME} bytes"))
     } else if too_long(&tool.input_schema) || tool.output_schema.as_deref().is_some_and(too_long) {
         Some(format!("schema longer than {} bytes", options.max_schema_bytes))
-    } else if secrets.occur_in(&tool.name) {
-        Some("name contains a secret".to_owned())
     } else {
         None
     };
     if let Some(reason) = problem {
-        let name = secrets.redact(tool.name.chars().take(MAX_NAME).collect());
+        let name = tool.name.chars().take(MAX_NAME).collect();
         return Err(RejectedTool { name, reason });
     }
     let described =
@@ -289,9 +286,26 @@ fn checked(mut tool: Tool, options: &UpstreamOptions) -> Result<Tool, RejectedTo
         tool.title.take().or_else(|| tool.annotations.as_mut().and_then(|annotations| annotations.title.take()));
     let description = tool.description.filter(|text| !text.trim().is_empty()).or_else(|| title.map(Cow::Owned));
     tool.description = description.map(described);
-    tool.input_schema = redacted(secrets, tool.input_schema);
-    tool.output_schema = tool.output_schema.map(|schema| redacted(secrets, schema));
+    tool.input_schema = described_without(secrets, tool.input_schema);
+    tool.output_schema = tool.output_schema.map(|schema| described_without(secrets, schema));
     Ok(tool)
+}
+
+/// A schema whose descriptions have no secrets. The rest of it decides which calls work, and is not changed.
+fn described_without(secrets: &Secrets, mut schema: Arc<JsonObject>) -> Arc<JsonObject> {
+    if schema.values().any(|member| secrets.occur_in(member)) {
+        let mut rest: Vec<(&String, &mut Json)> = Arc::make_mut(&mut schema).iter_mut().collect();
+        while let Some((name, member)) = rest.pop() {
+            match (name.as_str(), member) {
+                ("const" | "enum" | "default" | "examples", _) => {} // Values, not schemas.
+                ("description", Json::String(text)) => *text = secrets.redact(std::mem::take(text)),
+                (_, Json::Array(items)) => rest.extend(items.iter_mut().map(|item| (name, item))),
+                (_, Json::Object(members)) => rest.extend(members.iter_mut()),
+                _ => {}
+            }
+        }
+    }
+    schema
 }
 
 /// The memory that a tool takes, in bytes.
@@ -299,18 +313,6 @@ fn tool_bytes(tool: &Tool) -> usize {
     let schemas = [Some(&tool.input_schema), tool.output_schema.as_ref()].into_iter().flatten();
     let members = schemas.flat_map(|schema| schema.iter()).map(|(name, member)| name.len() + memory::of_json(member));
     tool.name.len() + tool.description.as_ref().map_or(0, |text| text.len()) + members.sum::<usize>()
-}
-
-fn redacted(secrets: &Secrets, schema: Arc<JsonObject>) -> Arc<JsonObject> {
-    if secrets.is_empty() {
-        return schema;
-    }
-    let mut value = Json::Object(Arc::unwrap_or_clone(schema));
-    secrets.redact_json(&mut value);
-    match value {
-        Json::Object(schema) => Arc::new(schema),
-        _ => unreachable!("an object stays an object"),
-    }
 }
 
 /// How long a server may take to list its resources and templates.

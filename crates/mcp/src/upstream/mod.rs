@@ -140,9 +140,10 @@ impl Router for Peer<RoleClient> {
 }
 
 /// What failed, as a clause. Guests can read it: it contains no messages of the system, which may have paths and addresses.
+/// `secrets` are redacted from what is shortened here, because a part of one would not be found later.
 fn reason(error: &ServiceError, disconnect: &Disconnect, secrets: &Secrets) -> String {
     match error {
-        ServiceError::McpError(error) => truncate(secrets.redact(error.message.to_string()), MAX_MESSAGE),
+        ServiceError::McpError(error) => truncate(error.message.to_string(), MAX_MESSAGE),
         ServiceError::TransportSend(error) => transport_reason(error, disconnect, secrets),
         ServiceError::TransportClosed => disconnect.reason(),
         ServiceError::Timeout { timeout } => no_response(*timeout),

@@ -46,7 +46,9 @@ pub struct UpstreamOptions {
     pub changes: Changes,
     /// Which tools are imported. Default: all.
     pub filter: ToolFilter,
-    /// Values that are redacted from everything the server sends. Default: none.
+    /// Values that are redacted from the texts of the server that are for people and models: descriptions, progress, questions,
+    /// standard error, and why a connection failed. Tokens of logins are added. What calls return is not changed: redact
+    /// it where it leaves, as a [`CodeServer`](crate::server::CodeServer) with the same secrets does. Default: none.
     pub secrets: Secrets,
     /// Where the tokens of OAuth are kept. They are sent to servers over HTTP whose headers have no `Authorization`.
     /// Default: none; a server that requires a login fails.

@@ -111,7 +111,7 @@ impl Forwarding {
     }
 }
 
-/// A form whose texts have no hidden characters and no secrets. `None` if there are hidden characters in names or values,
+/// A form whose texts have no hidden characters, and whose titles and descriptions have no secrets. `None` if there are hidden characters in names or values,
 /// which the server expects unchanged in the answer.
 fn visible_form(form: &ElicitationSchema, secrets: &Secrets) -> Option<ElicitationSchema> {
     let mut form = serde_json::to_value(form).ok()?;
@@ -127,7 +127,7 @@ fn visible_form(form: &ElicitationSchema, secrets: &Secrets) -> Option<Elicitati
                         ("enumNames", Json::Array(names)) => {
                             for name in names {
                                 let text = name.as_str().unwrap_or_default().to_owned();
-                                *name = Json::String(visible(text, secrets));
+                                *name = Json::String(visible(text, &Secrets::default()));
                             }
                         }
                         (name, _) if has_hidden(name) => return None,

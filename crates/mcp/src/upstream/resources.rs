@@ -121,9 +121,7 @@ impl Resources {
         format: impl FnOnce(ServerResult, &Answers) -> Result<Json, ToolError>,
     ) -> Result<Json, ToolError> {
         let UpstreamOptions { call_timeout, secrets, .. } = &self.options;
-        let mut value = send(&*self.router, request, context.clone(), *call_timeout, secrets, format).await?;
-        secrets.redact_json(&mut value);
-        Ok(value)
+        send(&*self.router, request, context.clone(), *call_timeout, secrets, format).await
     }
 
     /// The contents as data: a single one as text, as JSON, or as a block that models can see; otherwise the list of contents.

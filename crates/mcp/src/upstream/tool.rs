@@ -43,7 +43,7 @@ pub(super) fn import(
                 if json_exceeds(&result, max_bytes) {
                     return Err(ToolError::new(format!("result longer than {max_bytes} bytes")));
                 }
-                formatted(result, results, has_output, &secrets, answers)
+                formatted(result, results, has_output, answers)
             };
             call(&*router, name, input, context, timeout, &secrets, format).await
         }
@@ -122,7 +122,7 @@ pub(super) async fn send(
     match answer {
         Ok(result) => format(result, &route.answers),
         Err(ServiceError::McpError(error)) if error.code == ErrorCode::INVALID_PARAMS => {
-            Err(ToolError::invalid(truncate(secrets.redact(error.message.into_owned()), MAX_MESSAGE)))
+            Err(ToolError::invalid(truncate(error.message.into_owned(), MAX_MESSAGE)))
         }
         Err(error) => {
             Err(ToolError::new(format!("the MCP server failed: {}", reason(&error, &route.disconnect, secrets))))
@@ -189,25 +189,12 @@ fn formatted(
     result: CallToolResult,
     results: ResultFormat,
     has_output: bool,
-    secrets: &Secrets,
-    answers: &Answers,
-) -> Result<Json, ToolError> {
-    let mut value = formatted_with_secrets(result, results, has_output, secrets, answers)?;
-    secrets.redact_json(&mut value);
-    Ok(value)
-}
-
-fn formatted_with_secrets(
-    result: CallToolResult,
-    results: ResultFormat,
-    has_output: bool,
-    secrets: &Secrets,
     answers: &Answers,
 ) -> Result<Json, ToolError> {
     match results {
         ResultFormat::Envelope => envelope(result),
         ResultFormat::Data if result.is_error == Some(true) => {
-            Err(ToolError::new(truncate(secrets.redact(failure_text(&result)), MAX_MESSAGE)))
+            Err(ToolError::new(truncate(failure_text(&result), MAX_MESSAGE)))
         }
         ResultFormat::Data => data(result, has_output, answers),
     }

@@ -41,36 +41,63 @@ async fn run(servers: &Servers, code: &str) -> Json {
 }
 
 #[tokio::test]
-async fn secrets_are_redacted_from_everything_a_server_sends() {
+async fn secrets_are_redacted_from_descriptions_and_reasons() {
+    let servers = servers(&json!({ "mcpServers": { "a": fake("a") } })).await;
+    let provider = &servers.providers()[0];
+    let said = format!("{:?}{:?}{servers:?}", servers.status(), provider.types());
+    assert!(said.contains("Use ${TOKEN}") && said.contains("hello with ${TOKEN}"), "{said}");
+    // Names of properties decide which calls work.
+    assert_eq!(said.matches(SECRET).count(), said.matches(&format!("key_{SECRET}")).count(), "{said}");
+    servers.close().await;
+}
+
+#[tokio::test]
+async fn programs_compute_with_what_a_server_sends() {
     let mut envelopes = fake("a");
     envelopes["results"] = json!("envelope");
     let servers = servers(&json!({ "mcpServers": { "a": envelopes, "b": fake("b") } })).await;
-    let providers = servers.providers();
-    assert_eq!(providers.len(), 2);
-    let mut said = format!("{:?}{servers:?}", servers.status());
-    for provider in &providers {
-        let signatures: Vec<_> = provider.signatures().map(|one| format!("{:?}{:?}", one.input, one.output)).collect();
-        said += &format!("{:?}{}", provider.manifest(), signatures.concat());
-    }
     let code = "const said = [];
         for (const call of [a.env, a.fail, a.refuse, b.env, b.fail, b.refuse])
-            said.push(await call({}).catch(error => String(error) + error.stack));
+            said.push(await call({}).catch(error => error.message));
         return said";
     let result = run(&servers, code).await;
-    said += &result.to_string();
-    said += &run(&servers, "await b.refuse({})").await.to_string();
-    assert!(!said.contains(SECRET), "{said}");
-    // Everything was received, and the rest of the text is unchanged.
     let results = result["result"].as_array().unwrap();
-    assert!(results[0]["content"][0]["text"].as_str().unwrap().contains("TOKEN=${TOKEN}"), "{result}");
-    assert_eq!(results[0]["structuredContent"], json!({ "${TOKEN}": ["${TOKEN}"] }));
-    assert_eq!(results[1]["content"][0]["text"], "failed with ${TOKEN}");
-    assert_eq!(results[3], json!({ "${TOKEN}": ["${TOKEN}"] }));
+    assert!(results[0]["content"][0]["text"].as_str().unwrap().contains(&format!("TOKEN={SECRET}")), "{result}");
+    assert_eq!(results[0]["structuredContent"], json!({ SECRET: [SECRET] }));
+    assert_eq!(results[1]["content"][0]["text"], format!("failed with {SECRET}"));
+    assert_eq!(results[3], json!({ SECRET: [SECRET] }));
     for text in [&results[2], &results[4], &results[5]] {
-        assert!(text.as_str().unwrap().contains("with ${TOKEN}"), "{result}");
+        assert!(text.as_str().unwrap().contains(&format!("with {SECRET}")), "{result}");
     }
-    assert!(said.contains("Use ${TOKEN}") && said.contains("hello with ${TOKEN}") && said.contains("key_${TOKEN}"));
     servers.close().await;
+}
+
+/// The table of the inputs that were reported: what is configured, and what a program computes.
+#[tokio::test]
+async fn values_of_the_configuration_that_are_data_too_are_not_changed() {
+    for (name, value) in [
+        ("JIRA_USERNAME", "ann.lee@example.com"),
+        ("DEFAULT_MINIMUM_TOKENS", "10000"),
+        ("DB_PASSWORD", "postgres"),
+        ("API_KEY", "test"),
+        ("AUTH", "none"),
+        ("ACCOUNT_ID", "123456789012"),
+        ("SLACK_TEAM_ID", "T01ABCDEF9"),
+        ("TENANT_KEY", "8c5f6a2e-9a0b-4c1d-8e2f-3a4b5c6d7e8f"),
+        ("TOKEN", SECRET),
+    ] {
+        let server = json!({ "command": "sh", "args": [FAKE, value], "env": { (name): value, "TOKEN": value } });
+        let options = UpstreamOptions::default();
+        let servers = Servers::start(configs(&json!({ "mcpServers": { "s": server } })), &options, None);
+        servers.settled().await;
+        let code = format!(
+            "return [(await s.hello({{}})).split(' ').at(-1) === {value:?}, Object.keys(await s.env({{}}))[0]]"
+        );
+        assert_eq!(run(&servers, &code).await["result"], json!([true, value]), "{name}");
+        let shown = options.secrets.redact(format!("is {value}"));
+        assert_eq!(shown, if value == SECRET { "is ${TOKEN}".to_owned() } else { format!("is {value}") });
+        servers.close().await;
+    }
 }
 
 #[tokio::test]

@@ -255,10 +255,12 @@ async fn a_client_registers_itself_logs_in_and_its_token_is_used() {
         format!("{credentials:?} {:?}", OAuthClient { client_secret: Some("s3cret".into()), ..Default::default() });
     assert!(!shown.contains("access-1") && !shown.contains("refresh-1") && !shown.contains("s3cret"), "{shown}");
     store.save("far", &site.url, Some(&credentials)).unwrap();
-    let upstream = site.open(&store).await.unwrap();
+    let options = options(&store);
+    let upstream = Upstream::open_http("far", &site.url, &[], options.clone()).await.unwrap();
     assert_eq!(run(&upstream, "await far.ask({})").await.outcome, Ok(Some(json!("fine"))));
     let leaked = run(&upstream, "await far.ask({ leak: true })").await.outcome;
-    assert_eq!(leaked, Ok(Some(json!("Some(\"${access_token}\")"))), "tokens are redacted");
+    assert_eq!(leaked, Ok(Some(json!("Some(\"access-1\")"))), "programs get what the server sent");
+    assert_eq!(options.secrets.redact("Bearer access-1".to_owned()), "Bearer ${access_token}");
     assert_eq!(site.count("POST /register"), 1);
     let scopes = site.state().requests.iter().find(|(head, _)| head.starts_with("GET /authorize")).unwrap().0.clone();
     assert!(scopes.contains("scope=a+b"), "{scopes}");

@@ -63,7 +63,7 @@ async fn images_of_resources_reach_the_model() {
 }
 
 #[tokio::test]
-async fn failures_and_large_resources_are_errors_and_secrets_are_redacted() {
+async fn failures_and_large_resources_are_errors_and_texts_are_not_changed() {
     let secrets = Secrets::new([("API_KEY".to_owned(), "hunter22".to_owned())]);
     let options = UpstreamOptions { secrets, max_result_bytes: 1 << 19, ..UpstreamOptions::default() };
     let code = "const read = id => docs.read_resource({ uri: `demo://${id}` }).catch(error => error.message);
@@ -72,7 +72,7 @@ async fn failures_and_large_resources_are_errors_and_secrets_are_redacted() {
     let expected = json!([
         "the MCP server failed: there is no demo://other",
         "result longer than 524288 bytes",
-        "words of ${API_KEY}"
+        "words of hunter22"
     ]);
     assert_eq!(result(&answer), &expected);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use execbox::events::{EventKind, Observer};
 use execbox::policy::{Approval, Approver, Decision, Policy, ProposedCall};
-use execbox::{Effect, InlineExecutor, Limits, Provider, Tool, ToolContext};
+use execbox::{Effect, InlineExecutor, Limits, Provider, Tool, ToolContext, ToolError};
 use execbox_mcp::Secrets;
 use execbox_mcp::server::{CodeServer, Layout, ProviderSource, ServerOptions, UnavailableNamespace};
 use execbox_mcp::upstream::UpstreamOptions;
@@ -323,6 +323,44 @@ async fn the_observer_of_a_server_sees_the_programs_of_its_clients() {
     let texts: Vec<&str> = events.iter().map(|(_, text)| text.as_str()).collect();
     assert_eq!(texts, ["api.echo began", "ended: true", "ended: false"]);
     assert!(events[0].0 == events[1].0 && events[1].0 < events[2].0);
+}
+
+/// What a program computes is whole; what its client reads has no secrets.
+#[tokio::test]
+async fn secrets_are_redacted_from_what_clients_read() {
+    let secrets = Secrets::new([("API_KEY".to_owned(), "hunter22".to_owned())]);
+    let keys = Provider::builder("keys")
+        .tool(Tool::new("get", async |_, _| Ok(json!({ "hunter22": ["hunter22", "hunter22x"] }))))
+        .tool(Tool::new("fail", async |_, _| Err(ToolError::new("not with hunter22"))))
+        .build()
+        .unwrap();
+    let options = ServerOptions { secrets, ..ServerOptions::default() };
+    let (client, listener) = client(move || vec![keys.clone()], options).await;
+    let run = async |code: &str| call(&client, "mcp_execute_code", json!({ "code": code })).await;
+
+    let code = "const all = await keys.get({}); console.log('log', all.hunter22[0]);
+        return [all, all.hunter22[0] === 'hunter22', all.hunter22[0].length]";
+    let answer = run(code).await;
+    let expected = json!([{ "hunter22": ["${API_KEY}", "hunter22x"] }, true, 8]);
+    assert_eq!(text(&answer), format!("{expected}\n\nLogs:\nlog ${{API_KEY}}"));
+    let structured = answer.structured_content.unwrap();
+    assert_eq!((&structured["result"], &structured["logs"]), (&expected, &json!(["log ${API_KEY}"])));
+    until(|| listener.progress.lock().unwrap().iter().any(|line| line == "log ${API_KEY}")).await;
+
+    let code = "console.log('x'.repeat(495) + ' hunter22'); await keys.fail({})";
+    let answer = run(code).await;
+    assert!(text(&answer).contains("not with ${API_KEY}") && !text(&answer).contains("hunter"), "{}", text(&answer));
+    assert!(!answer.structured_content.unwrap().to_string().contains("hunter"));
+    until(|| listener.progress.lock().unwrap().iter().any(|line| line.starts_with("xxx"))).await;
+    assert!(listener.progress.lock().unwrap().iter().all(|line| !line.contains("hunter")), "cut, and not a part of it");
+
+    // A result that is too large is kept whole for later programs.
+    let answer = run("return Array(5000).fill('a key: hunter22')").await;
+    assert!(!text(&answer).contains("hunter") && text(&answer).contains("a key: ${API_KEY}"), "{}", text(&answer));
+    let structured = answer.structured_content.unwrap();
+    let handle = structured["truncated"]["handle"].as_str().unwrap();
+    let code = format!("return (await results.get('{handle}')).every(item => item.endsWith('hunter' + 22))");
+    assert_eq!(run(&code).await.structured_content.unwrap()["result"], json!(true));
 }
 
 #[tokio::test]

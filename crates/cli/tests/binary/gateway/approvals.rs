@@ -80,7 +80,7 @@ async fn calls_wait_for_an_approval() {
         assert_eq!(approvals(&here, &["approve", &format!("{pid}.1")]).status.code(), Some(2));
         assert_eq!(approvals(&here, &["deny", &id, "--reason", "not today"]).status.code(), Some(0));
     });
-    assert_eq!(refused.await["result"], json!(["not approved: not today", "Error: failed with ${TOKEN}"]));
+    assert_eq!(refused.await["result"], json!(["not approved: not today", "Error: failed with plain"]));
 
     let save = "await snippets.save({ name: 'greet', code: '\\nawait one.hello({ n: 3 })' })";
     assert_eq!(session.run(save).await["ok"], true);
