@@ -1,11 +1,14 @@
-//! The memory of the answers of a server, from their arrival until their calls have converted them.
+//! The answers of a server, and their memory, from their arrival until the senders of the requests have converted them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use execbox::core::budget::{Budget, Charge, Exhausted};
-use rmcp::model::{ClientNotification, ClientRequest, JsonRpcMessage, RequestId};
+use rmcp::model::{ClientNotification, ClientRequest, JsonRpcMessage, RequestId, ServerResult};
 use rmcp::service::{RoleClient, TxJsonRpcMessage};
+use serde_json::Value as Json;
+
+use super::lenient::Kind;
 
 /// The answers to the requests over one connection. Clones share them.
 #[derive(Clone)]
@@ -19,30 +22,33 @@ struct Inner {
 
 struct Expected {
     kind: Kind,
-    is_answered: bool,
-    /// The charge for the answer.
-    _charge: Charge,
+    answered: Option<Answered>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// A call of a tool. The sender reports when the answer is converted.
-    Call,
-    /// A request that reads or lists resources for a call. The sender reports when the answer is converted.
-    Resources,
-    /// Any other request. The answer is converted at once.
-    Other,
+/// An answer that the sender of the request has not converted yet.
+struct Answered {
+    data: Option<Json>,
+    _charge: Charge,
 }
 
 impl Kind {
     fn of(request: &ClientRequest) -> Self {
         match request {
-            ClientRequest::CallToolRequest(_) => Self::Call,
-            ClientRequest::ReadResourceRequest(_)
+            ClientRequest::InitializeRequest(_) => Self::Initialize,
+            ClientRequest::DiscoverRequest(_) => Self::Discover,
+            ClientRequest::ListToolsRequest(_) => Self::Tools,
+            ClientRequest::CallToolRequest(_)
+            | ClientRequest::ReadResourceRequest(_)
             | ClientRequest::ListResourcesRequest(_)
-            | ClientRequest::ListResourceTemplatesRequest(_) => Self::Resources,
+            | ClientRequest::ListResourceTemplatesRequest(_) => Self::Data,
             _ => Self::Other,
         }
+    }
+
+    /// Whether the sender of the request takes the answer, and reports when it is converted. Other answers are converted at
+    /// once.
+    fn is_taken(self) -> bool {
+        matches!(self, Self::Tools | Self::Data)
     }
 }
 
@@ -73,8 +79,7 @@ impl Answers {
         match message {
             JsonRpcMessage::Request(request) => {
                 let kind = Kind::of(&request.request);
-                let expected = Expected { kind, is_answered: false, _charge: Charge::none() };
-                self.requests().insert(request.id.clone(), expected);
+                self.requests().insert(request.id.clone(), Expected { kind, answered: None });
             }
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
@@ -91,7 +96,7 @@ impl Answers {
     /// strings.
     pub(super) fn expected(&self, answered: &RequestId) -> Option<RequestId> {
         let requests = self.requests();
-        let is_expected = |id: &RequestId| requests.get(id).is_some_and(|expected| !expected.is_answered);
+        let is_expected = |id: &RequestId| requests.get(id).is_some_and(|expected| expected.answered.is_none());
         if is_expected(answered) {
             return Some(answered.clone());
         }
@@ -99,17 +104,26 @@ impl Answers {
         text.parse().ok().map(RequestId::Number).filter(is_expected)
     }
 
-    /// Whether this request calls a tool, and has not ended.
-    pub(super) fn is_of_call(&self, request: &RequestId) -> bool {
-        self.requests().get(request).is_some_and(|expected| expected.kind == Kind::Call)
+    /// The only unanswered request, if there is one: an error without an id belongs to it.
+    pub(super) fn only_expected(&self) -> Option<RequestId> {
+        let requests = self.requests();
+        let mut unanswered = requests.iter().filter(|(_, expected)| expected.answered.is_none());
+        let (id, _) = unanswered.next()?;
+        unanswered.next().is_none().then(|| id.clone())
     }
 
-    /// Records an answer. Keeps its charge until the request ends, or returns the charge if the answer is converted at once.
-    pub(super) fn answered(&self, request: &RequestId, charge: Charge) -> Charge {
+    /// How the answer to a request is read.
+    pub(super) fn kind(&self, request: &RequestId) -> Kind {
+        self.requests().get(request).map_or(Kind::Other, |expected| expected.kind)
+    }
+
+    /// Records an answer, with its data if this crate reads it. Keeps its charge until the request ends, or returns the charge
+    /// if the answer is converted at once.
+    pub(super) fn answered(&self, request: &RequestId, data: Option<Json>, charge: Charge) -> Charge {
         let mut requests = self.requests();
         match requests.get_mut(request) {
-            Some(expected) if expected.kind != Kind::Other => {
-                *expected = Expected { kind: expected.kind, is_answered: true, _charge: charge };
+            Some(expected) if expected.kind.is_taken() => {
+                expected.answered = Some(Answered { data, _charge: charge });
                 Charge::none()
             }
             _ => {
@@ -117,6 +131,14 @@ impl Answers {
                 charge
             }
         }
+    }
+
+    /// Takes the data of an answer. Its charge is held until the request ends. `result` is what rmcp has read: the data if the
+    /// caller of [`import`](super::import()) owns the connection, whose answers are not here.
+    pub(super) fn take_or(&self, request: &RequestId, result: ServerResult) -> Json {
+        let mut requests = self.requests();
+        let kept = requests.get_mut(request).and_then(|expected| expected.answered.as_mut()?.data.take());
+        kept.unwrap_or_else(|| serde_json::to_value(result).unwrap_or_default())
     }
 
     /// Records that a request has ended, and releases the charge for its answer.

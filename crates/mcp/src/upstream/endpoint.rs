@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use execbox::transport::Stream;
-use rmcp::model::{ErrorCode, ProtocolVersion};
+use rmcp::model::{ErrorCode, ErrorData, ProtocolVersion};
 use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, RoleClient, RunningService};
 use rmcp::transport::IntoTransport;
+use serde_json::Value as Json;
 use tokio::sync::Notify;
 
 use super::answers::Answers;
@@ -58,16 +59,30 @@ pub(super) struct ConnectError {
 }
 
 /// Another way to connect to a server that has rejected the first message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Alternative {
-    /// The protocol of 2026-07-28, without the handshake.
-    NewestProtocol,
+    /// Other versions of the protocol, to be tried in this order.
+    Versions(Vec<ProtocolVersion>),
     /// HTTP with SSE.
     OlderTransport,
 }
 
+/// The versions to try after an error: those that the server names, the newest first; else the one without a handshake, and
+/// one that many servers know.
+fn other_versions(error: &ErrorData) -> Vec<ProtocolVersion> {
+    let said = format!("{} {}", error.message, error.data.as_ref().map(Json::to_string).unwrap_or_default());
+    let sent = ProtocolVersion::LATEST_WITH_INITIALIZE;
+    let named = |version: &&ProtocolVersion| **version != sent && said.contains(version.as_str());
+    let named: Vec<_> = ProtocolVersion::KNOWN_VERSIONS.iter().rev().filter(named).cloned().collect();
+    match named.len() {
+        0 => vec![ProtocolVersion::V_2026_07_28, ProtocolVersion::V_2025_06_18],
+        _ => named,
+    }
+}
+
 impl Endpoint {
-    /// Connects. If the server rejects the `initialize` handshake, tries the protocol of 2026-07-28, which has no handshake.
+    /// Connects. If the server rejects the version of the `initialize` handshake and names others, tries the newest of them. If it
+    /// rejects the handshake otherwise, tries the protocol of 2026-07-28, which has no handshake, and then an old version.
     /// If a server over HTTP rejects the first message, tries the older transport. `tools_changed` is notified when the
     /// server reports a change of its tools.
     pub(super) async fn connect(
@@ -82,18 +97,26 @@ impl Endpoint {
             tools_changed: Arc::clone(tools_changed),
             forwarding: Forwarding::new(progress.clone(), options.clients.clone()),
             progress,
+            version: ProtocolVersion::LATEST_WITH_INITIALIZE,
         };
         let protocol = self.protocol();
         let is_sse = protocol == HttpProtocol::Sse;
         let first = self.attempt(client.clone(), ClientLifecycleMode::Initialize, is_sse, unasked, options).await;
         let Err(error) = first else { return first };
-        if error.alternative == Some(Alternative::NewestProtocol) {
-            let newest = ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
-            return self.attempt(client, newest, is_sse, unasked, options).await.map_err(|_| error);
-        }
-        if error.alternative == Some(Alternative::OlderTransport) && protocol == HttpProtocol::Detect {
-            let older = self.attempt(client, ClientLifecycleMode::Initialize, true, unasked, options).await;
-            return older.map_err(|older| if older.is_sse { older } else { error });
+        match &error.alternative {
+            Some(Alternative::Versions(versions)) => {
+                for version in versions {
+                    let (client, lifecycle) = client.with(version);
+                    if let Ok(connected) = self.attempt(client, lifecycle, is_sse, unasked, options).await {
+                        return Ok(connected);
+                    }
+                }
+            }
+            Some(Alternative::OlderTransport) if protocol == HttpProtocol::Detect => {
+                let older = self.attempt(client, ClientLifecycleMode::Initialize, true, unasked, options).await;
+                return older.map_err(|older| if older.is_sse { older } else { error });
+            }
+            _ => {}
         }
         Err(error)
     }
@@ -170,8 +193,8 @@ where
         Ok(Ok(service)) => Ok(service),
         Ok(Err(ClientInitializeError::JsonRpcError(error))) => {
             let reason = truncate(error.message.to_string(), MAX_MESSAGE);
-            let alternative = REJECTIONS.contains(&error.code).then_some(Alternative::NewestProtocol);
-            Err(ConnectError { alternative, ..ConnectError::new(reason) })
+            let versions = REJECTIONS.contains(&error.code).then(|| other_versions(&error));
+            Err(ConnectError { alternative: versions.map(Alternative::Versions), ..ConnectError::new(reason) })
         }
         Ok(Err(ClientInitializeError::TransportError { error, .. })) => {
             let reason = transport_reason(&error, &Disconnect::default(), secrets);

@@ -1,7 +1,6 @@
 //! The requests of streamable HTTP, with the tokens of OAuth. Their responses are read by [`Received`].
 //!
-//! Two kinds of answers are corrected. An error without an id, which some servers send, gets the id of its request: the call
-//! would otherwise wait for its timeout. The results of calls are read as such (`misread`).
+//! The body of a response answers its request, whatever id it states: a call would otherwise wait for its timeout.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -214,9 +213,9 @@ async fn opened(request: RequestBuilder) -> Result<Response, Failure> {
         return Err(error.into());
     }
     let response = response.error_for_status().map_err(lost)?;
-    match header(&response, CONTENT_TYPE) {
-        Some(kind) if kind.starts_with(EVENTS) || kind.starts_with(JSON) => Ok(response),
-        kind => Err(StreamableHttpError::UnexpectedContentType(kind)),
+    match media_type(&response) {
+        kind if kind == EVENTS || kind == JSON => Ok(response),
+        kind => Err(StreamableHttpError::UnexpectedContentType(Some(kind))),
     }
 }
 
@@ -242,21 +241,17 @@ impl Posted {
         if !status.is_success() {
             return self.read_failure(response, session).await;
         }
-        let kind = header(&response, CONTENT_TYPE).unwrap_or_default();
         match &self.request {
-            _ if kind.starts_with(EVENTS) => {
+            // Nothing that matters is in the response to a notification.
+            None => Ok(StreamableHttpPostResponse::Accepted),
+            Some(_) if media_type(&response) == EVENTS => {
                 let events = self.received.events(response, self.max_event);
                 Ok(StreamableHttpPostResponse::Sse(self.received.checked(events, self.request), session))
             }
-            Some(request) if kind.starts_with(JSON) => {
+            Some(request) => {
                 let answer = self.received.json(response, MAX_MESSAGE_BYTES, request).await?;
                 Ok(StreamableHttpPostResponse::Json(answer, session))
             }
-            // Some servers respond with JSON, or with an empty body.
-            None if kind.starts_with(JSON) || response.content_length() == Some(0) => {
-                Ok(StreamableHttpPostResponse::Accepted)
-            }
-            _ => Err(StreamableHttpError::UnexpectedContentType(Some(kind))),
         }
     }
 
@@ -267,7 +262,7 @@ impl Posted {
         session: Option<String>,
     ) -> Result<StreamableHttpPostResponse, Failure> {
         let (status, unavailable) = (response.status(), unavailable(&response));
-        let is_json = header(&response, CONTENT_TYPE).is_some_and(|kind| kind.starts_with(JSON));
+        let is_json = media_type(&response) == JSON;
         if let Some(error) = unavailable {
             if !is_json || status == StatusCode::TOO_MANY_REQUESTS {
                 return Err(error.into());
@@ -293,7 +288,7 @@ impl Posted {
             });
             return Ok(StreamableHttpPostResponse::Json(with_own_id(answer, request), None));
         }
-        match self.error(&body).filter(|_| is_json && !is_refused) {
+        match self.error(&body).filter(|_| !is_refused) {
             Some(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
             None => Err(refused(status, text.into_owned())),
         }
@@ -322,6 +317,12 @@ fn unavailable(response: &Response) -> Option<HttpStatusError> {
 /// A header, if it is text.
 fn header(response: &Response, name: impl reqwest::header::AsHeaderName) -> Option<String> {
     response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+}
+
+/// The media type of a body in lower case, without parameters.
+fn media_type(response: &Response) -> String {
+    let stated = header(response, CONTENT_TYPE).unwrap_or_default();
+    stated.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
 /// The scope that a challenge asks for.

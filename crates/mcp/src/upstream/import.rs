@@ -1,22 +1,24 @@
 //! Imports the tools of an MCP server: lists them within limits, checks each, and makes a provider of the valid ones.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use execbox::core::budget::Budget;
 use execbox::core::memory;
-use execbox::core::text::bytes_text;
+use execbox::core::text::{bytes_text, cut};
 use execbox::{Effect, Provider, ProviderError};
 use rmcp::model::{
-    ClientRequest, JsonObject, ListResourceTemplatesRequest, ListResourcesRequest, PaginatedRequestParams, RequestId,
-    ServerResult, Tool,
+    ClientRequest, JsonObject, ListResourceTemplatesRequest, ListResourcesRequest, ListToolsRequest,
+    PaginatedRequestParams, RequestId, ServerResult, Tool,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
 use serde_json::Value as Json;
 
 use super::answers::Answers;
-use super::{Route, Router, UpstreamError, UpstreamOptions, reason, resources, tool};
+use super::lenient::{self, ReadTool};
+use super::{Route, Router, UpstreamError, UpstreamOptions, no_response, reason, resources, tool};
 use crate::Secrets;
 use crate::filter::{Pattern, UnmatchedPatterns};
 use crate::text::{json_exceeds, truncate};
@@ -38,9 +40,19 @@ pub struct Imported {
 }
 
 /// What the operator of a server should know about its tools.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Warning {
+    /// A part of a tool cannot be read. The tool is used without it.
+    #[error("tool {tool:?}: {place} is not used: {reason}")]
+    Unread {
+        /// The name of the tool on the server.
+        tool: String,
+        /// The part: a member of the tool, or a place in one of its schemas.
+        place: String,
+        /// The reason, as a clause.
+        reason: String,
+    },
     /// Tools do not fit into [`UpstreamOptions::max_catalog_bytes`].
     #[error(
         "{tools} tools not imported: the tools of a server may take {} of memory; hide tools with a filter",
@@ -86,14 +98,14 @@ pub(super) async fn import_over(
     options: &UpstreamOptions,
     account: &Budget,
 ) -> Result<Imported, UpstreamError> {
-    let Route { peer, disconnect, .. } = route;
+    let peer = &route.peer;
     let failed = |reason| UpstreamError::List { name: name.to_owned(), reason: options.secrets.redact(reason) };
     let reserved = account.charge(options.max_catalog_bytes);
     let mut reserved = reserved.map_err(|_| failed("earlier lists of tools are still in use".to_owned()))?;
     let mut listing = Listing::new(options);
-    listing.read(peer).await.map_err(|error| failed(reason(&error, disconnect, &options.secrets)))?;
+    listing.read(route).await.map_err(failed)?;
     let own = if has_resources(route).await { listing.tools_for_resources() } else { Vec::new() };
-    let Listing { tools, mut rejected, filtered, unmatched, mut excess, .. } = listing;
+    let Listing { tools, mut rejected, filtered, unmatched, mut excess, mut warnings, .. } = listing;
     // Each tool holds the charge for the provider.
     let held = Arc::new(OnceLock::new());
     let resources = resources::tools(&router, options, &held).into_iter().filter(|(name, _)| own.contains(name));
@@ -124,7 +136,7 @@ pub(super) async fn import_over(
     let not_imported = Warning::NotImported { tools: excess, limit: options.max_catalog_bytes };
     let not_imported = (excess > 0).then_some(not_imported);
     let unchecked = (unchecked > 0).then_some(Warning::UncheckedPatterns { schemas: unchecked });
-    let warnings = not_imported.into_iter().chain(unchecked).collect();
+    warnings.extend(not_imported.into_iter().chain(unchecked));
     Ok(Imported { provider, rejected, filtered, unmatched_patterns: unmatched.into_patterns(), warnings })
 }
 
@@ -143,6 +155,7 @@ struct Listing<'a> {
     tools: Vec<Tool>,
     rejected: Vec<RejectedTool>,
     filtered: Vec<String>,
+    warnings: Vec<Warning>,
     unmatched: UnmatchedPatterns<'a>,
     /// The budget of the tools that are kept.
     budget: Budget,
@@ -154,40 +167,76 @@ impl<'a> Listing<'a> {
     fn new(options: &'a UpstreamOptions) -> Self {
         let unmatched = UnmatchedPatterns::new(&options.filter);
         let budget = Budget::new(options.max_catalog_bytes);
-        Self { options, tools: Vec::new(), rejected: Vec::new(), filtered: Vec::new(), unmatched, budget, excess: 0 }
+        let (tools, rejected, filtered, warnings) = Default::default();
+        Self { options, tools, rejected, filtered, warnings, unmatched, budget, excess: 0 }
     }
 
-    /// Reads every page, up to the limits.
-    async fn read(&mut self, peer: &Peer<RoleClient>) -> Result<(), ServiceError> {
+    /// Reads every page, up to the limits. Fails with a clause.
+    async fn read(&mut self, route: &Route) -> Result<(), String> {
         let timeout = self.options.connect_timeout;
-        tokio::time::timeout(timeout, self.read_pages(peer)).await.map_err(|_| ServiceError::Timeout { timeout })?
+        tokio::time::timeout(timeout, self.read_pages(route)).await.map_err(|_| no_response(timeout))?
     }
 
-    async fn read_pages(&mut self, peer: &Peer<RoleClient>) -> Result<(), ServiceError> {
-        if peer.peer_info().is_some_and(|info| info.capabilities.tools.is_none()) {
+    async fn read_pages(&mut self, route: &Route) -> Result<(), String> {
+        if route.peer.peer_info().is_some_and(|info| info.capabilities.tools.is_none()) {
             return Ok(());
         }
         let mut cursor = None;
         for _ in 0..self.options.max_pages {
-            let page = peer.list_tools(Some(PaginatedRequestParams::default().with_cursor(cursor))).await?;
-            for tool in page.tools {
-                if !self.passes(&tool.name, tool::effect(tool.annotations.as_ref())) {
-                    self.add_filtered(tool.name.into_owned());
-                    continue;
-                }
-                if self.tools.len() == self.options.max_tools {
-                    self.reject_remaining(format!("limit of {} tools reached", self.options.max_tools));
-                    return Ok(());
-                }
-                self.add(tool);
-            }
-            cursor = page.next_cursor;
-            if cursor.is_none() {
+            let params = Some(PaginatedRequestParams::default().with_cursor(cursor.clone()));
+            let request = ClientRequest::ListToolsRequest(ListToolsRequest { params, ..Default::default() });
+            let page = request_list(route, request).await;
+            let mut page = page.map_err(|error| reason(&error, &route.disconnect, &self.options.secrets))?;
+            let next = lenient::next_cursor(&page.list);
+            if !self.add_page(&mut page)? {
                 return Ok(());
             }
+            if next.is_none() {
+                return Ok(());
+            }
+            if next == cursor {
+                self.reject_remaining("the server repeats a cursor".to_owned());
+                return Ok(());
+            }
+            cursor = next;
         }
         self.reject_remaining(format!("limit of {} pages reached", self.options.max_pages));
         Ok(())
+    }
+
+    /// Adds the tools of a page. Returns whether there is room for more.
+    fn add_page(&mut self, page: &mut Page<'_>) -> Result<bool, String> {
+        let entries = lenient::take_entries(&mut page.list, "tools");
+        let entries = entries.ok_or_else(|| format!("no list of `tools` in {}", lenient::excerpt(&page.list)))?;
+        for entry in entries {
+            let name = entry.get("name").and_then(Json::as_str).map(str::to_owned);
+            let read = match lenient::tool(entry) {
+                Ok(read) => read,
+                Err(reason) => {
+                    self.reject(RejectedTool { name: name.unwrap_or_else(|| "(without a name)".to_owned()), reason });
+                    continue;
+                }
+            };
+            let ReadTool { tool, unread } = read;
+            if page.without.contains(&*tool.name) {
+                let reason = "invalid `x-mcp-header` in its input schema".to_owned();
+                self.reject(RejectedTool { name: tool.name.into_owned(), reason });
+                continue;
+            }
+            if !self.passes(&tool.name, tool::effect(tool.annotations.as_ref())) {
+                self.add_filtered(tool.name.into_owned());
+                continue;
+            }
+            if self.tools.len() == self.options.max_tools {
+                self.reject_remaining(format!("limit of {} tools reached", self.options.max_tools));
+                return Ok(false);
+            }
+            for (member, reason) in unread {
+                self.warn(&tool.name, &member, &reason);
+            }
+            self.add(tool);
+        }
+        Ok(true)
     }
 
     fn passes(&mut self, name: &str, effect: Effect) -> bool {
@@ -199,9 +248,22 @@ impl<'a> Listing<'a> {
         match checked(tool, self.options) {
             Ok(tool) if self.budget.spend(tool_bytes(&tool)).is_ok() => self.tools.push(tool),
             Ok(_) => self.excess += 1,
-            // The number of rejected tools is limited, too: the server chooses it.
-            Err(tool) if self.rejected.len() < self.options.max_tools => self.rejected.push(tool),
-            Err(_) => {}
+            Err(tool) => self.reject(tool),
+        }
+    }
+
+    /// The number of rejected tools is limited, because the server chooses it.
+    fn reject(&mut self, RejectedTool { name, reason }: RejectedTool) {
+        if self.rejected.len() < self.options.max_tools {
+            let name = name.chars().take(MAX_NAME).collect();
+            self.rejected.push(RejectedTool { name, reason: self.options.secrets.redact(reason) });
+        }
+    }
+
+    fn warn(&mut self, tool: &str, place: &str, reason: &str) {
+        if self.warnings.len() < MAX_WARNINGS {
+            let (tool, reason) = (cut(tool, MAX_NAME), self.options.secrets.redact(reason.to_owned()));
+            self.warnings.push(Warning::Unread { tool, place: place.to_owned(), reason });
         }
     }
 
@@ -245,14 +307,38 @@ async fn has_resources(route: &Route) -> bool {
 
 /// Whether a list of resources or templates has items.
 async fn is_listed(route: &Route, request: ClientRequest) -> bool {
-    let sent = route.peer.send_request_with_option(request, PeerRequestOptions::no_options()).await;
-    let Ok(sent) = sent else { return false };
-    let _ended = Ended(&route.answers, sent.id.clone());
-    match sent.await_response().await {
-        Ok(ServerResult::ListResourcesResult(list)) => !list.resources.is_empty(),
-        Ok(ServerResult::ListResourceTemplatesResult(list)) => !list.resource_templates.is_empty(),
-        _ => false,
-    }
+    let name =
+        if matches!(request, ClientRequest::ListResourcesRequest(_)) { "resources" } else { "resourceTemplates" };
+    let page = request_list(route, request).await;
+    page.is_ok_and(|page| lenient::entries(&page.list, name).is_some_and(|entries| !entries.is_empty()))
+}
+
+/// A page of a list.
+struct Page<'a> {
+    list: Json,
+    /// The names of the tools that rmcp does not accept, because of headers that they want for their arguments.
+    without: HashSet<String>,
+    /// Holds the charge for the list.
+    _ended: Ended<'a>,
+}
+
+async fn request_list(route: &Route, request: ClientRequest) -> Result<Page<'_>, ServiceError> {
+    let sent = route.peer.send_request_with_option(request, PeerRequestOptions::no_options()).await?;
+    let id = sent.id.clone();
+    let _ended = Ended(&route.answers, id.clone());
+    let result = sent.await_response().await?;
+    let accepted: Option<HashSet<String>> = match &result {
+        ServerResult::ListToolsResult(list) => Some(list.tools.iter().map(|tool| tool.name.to_string()).collect()),
+        _ => None,
+    };
+    let list = route.answers.take_or(&id, result);
+    let named = lenient::entries(&list, "tools").unwrap_or_default().iter();
+    let named = named.filter(|entry| entry.get("inputSchema").is_some_and(Json::is_object));
+    let named = named.filter_map(|entry| entry.get("name")?.as_str());
+    let without = accepted.map_or_else(HashSet::new, |accepted| {
+        named.filter(|name| !accepted.contains(*name)).map(str::to_owned).collect()
+    });
+    Ok(Page { list, without, _ended })
 }
 
 /// Releases the charge for the answer to a request when dropped.
@@ -320,3 +406,6 @@ const RESOURCES_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The maximum length of the name of a tool, in bytes.
 const MAX_NAME: usize = 256;
+
+/// The most warnings about parts of tools that cannot be read.
+const MAX_WARNINGS: usize = 100;

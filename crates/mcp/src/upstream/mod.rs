@@ -13,13 +13,15 @@
 //! | `endpoint` | connecting to a child process (`child`), a URL (`http`, `http_client`, `sse`) or a byte stream |
 //! | `pipe`, `lines` | MCP over byte streams, with limits |
 //! | `received` | the same limits for streamable HTTP |
-//! | `answers`, `unanswered`, `unasked`, `misread` | for both: requests in each direction, unrequested messages, corrections |
-//! | `import`, `tool`, `progress` | tools of MCP as tools of a provider |
+//! | `lenient` | for both: messages and lists of tools that are not quite as MCP defines them |
+//! | `answers`, `unanswered`, `unasked` | for both: requests in each direction, unrequested messages |
+//! | `import`, `tool`, `call_result`, `progress` | tools of MCP as tools of a provider |
 //! | `resources` | resources of MCP as two more tools |
 //!
 //! Servers are offered the capabilities of [`UpstreamOptions::clients`] (sampling, roots, elicitation). Prompts are ignored.
 
 mod answers;
+mod call_result;
 mod child;
 mod client;
 mod endpoint;
@@ -27,8 +29,8 @@ mod handle;
 mod http;
 mod http_client;
 mod import;
+mod lenient;
 mod lines;
-mod misread;
 mod options;
 mod pipe;
 mod progress;

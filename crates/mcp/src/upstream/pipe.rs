@@ -18,8 +18,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::MAX_MESSAGE_BYTES;
 use super::answers::Answers;
+use super::lenient::{self, Answer};
 use super::lines::{Excess, Line, LineLimits, Lines};
-use super::misread::as_call_result;
 use super::unanswered::Unanswered;
 use super::unasked::{Flood, Unasked};
 
@@ -135,7 +135,11 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Pipe<R
     /// are ignored, and so are responses that no request waits for.
     fn message(&self, line: Line) -> Result<Option<RxJsonRpcMessage<RoleClient>>, Flood> {
         let Line { text, answers, length, memory } = line;
-        let request = answers.as_ref().and_then(|id| self.answers.expected(id));
+        let request = match (&answers, &text) {
+            (Some(id), _) => self.answers.expected(id),
+            (None, Ok(text)) if is_error(text) => self.answers.only_expected(),
+            (None, _) => None,
+        };
         if request.is_none() {
             // Bytes beyond the maximum length were counted when they were discarded.
             self.unasked.spend(1, length.min(MAX_MESSAGE_BYTES))?;
@@ -144,35 +148,36 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Pipe<R
             return Ok(None);
         }
         let read = match text {
-            Ok(text) => self.parse(&text, request.as_ref(), memory),
+            Ok(text) if let Some(request) = &request => self.answer(&text, request, memory),
+            Ok(text) => return Ok(self.unasked_message(&text, memory)),
             Err(Excess::Bytes) => Err(format!("response longer than {MAX_MESSAGE_BYTES} bytes")),
             Err(Excess::Memory) => Err(too_many_values()),
         };
         Ok(match read {
             Ok(message) => Some(message),
             Err(reason) => request.map(|id| {
-                drop(self.answers.answered(&id, Charge::none()));
+                drop(self.answers.answered(&id, None, Charge::none()));
                 failed(id, reason)
             }),
         })
     }
 
-    fn parse(
-        &self,
-        text: &[u8],
-        request: Option<&RequestId>,
-        memory: usize,
-    ) -> Result<RxJsonRpcMessage<RoleClient>, String> {
+    fn answer(&self, text: &[u8], request: &RequestId, memory: usize) -> Result<RxJsonRpcMessage<RoleClient>, String> {
         let charge = self.answers.charge(memory).map_err(too_many_answers)?;
-        let mut message = serde_json::from_slice(text).map_err(|error| format!("invalid response: {error}"))?;
-        if let Some(request) = request {
-            if self.answers.is_of_call(request) {
-                message = as_call_result(message, text);
-            }
-            drop(self.answers.answered(request, charge));
-        }
+        let Answer { message, data } = lenient::answer(text, request, self.answers.kind(request))?;
+        drop(self.answers.answered(request, data, charge));
         Ok(message)
     }
+
+    fn unasked_message(&self, text: &[u8], memory: usize) -> Option<RxJsonRpcMessage<RoleClient>> {
+        let _charge = self.answers.charge(memory).ok()?;
+        lenient::unasked(text)
+    }
+}
+
+/// Whether a message without an id may be an error.
+fn is_error(text: &[u8]) -> bool {
+    text.len() <= MAX_ERROR_BYTES && lenient::error_in(text).is_some()
 }
 
 /// The reason for not reading an answer that would take more memory than one answer may.
@@ -236,6 +241,9 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Transp
 
 /// The limits of a message.
 pub(super) const LINE_LIMITS: LineLimits = LineLimits { bytes: MAX_MESSAGE_BYTES, memory: 192 << 20 };
+
+/// The maximum length of an error without an id, in bytes.
+pub(super) const MAX_ERROR_BYTES: usize = 64 << 10;
 
 /// How long the failure of pending calls is delayed at most, to wait for the exit status of the process.
 const EXIT_STATUS_WAIT: Duration = Duration::from_millis(250);

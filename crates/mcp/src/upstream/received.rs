@@ -15,9 +15,9 @@ use sse_stream::{Sse, SseStream};
 
 use super::answers::Answers;
 use super::http_client::{Failure, lost};
+use super::lenient::{self, Answer};
 use super::lines::measure;
-use super::misread::as_call_result;
-use super::pipe::{Disconnect, LINE_LIMITS, failed, too_many_answers, too_many_values};
+use super::pipe::{Disconnect, LINE_LIMITS, MAX_ERROR_BYTES, failed, too_many_answers, too_many_values};
 use super::unanswered::Unanswered;
 use super::unasked::{Flood, Unasked};
 
@@ -36,24 +36,14 @@ pub(super) struct Received {
 #[derive(Clone)]
 pub(super) struct Request {
     pub(super) id: RequestId,
-    is_call: bool,
     /// Whether the request is `server/discover`, the first one of the newest protocol.
     pub(super) is_discovery: bool,
 }
 
 impl Request {
     pub(super) fn new(request: &JsonRpcRequest<ClientRequest>) -> Self {
-        let is_call = matches!(request.request, ClientRequest::CallToolRequest(_));
         let is_discovery = matches!(request.request, ClientRequest::DiscoverRequest(_));
-        Self { id: request.id.clone(), is_call, is_discovery }
-    }
-
-    /// Sets the id of an error without one.
-    pub(super) fn with_id(&self, mut answer: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
-        if let JsonRpcMessage::Error(error) = &mut answer {
-            error.id.get_or_insert_with(|| self.id.clone());
-        }
-        answer
+        Self { id: request.id.clone(), is_discovery }
     }
 }
 
@@ -115,25 +105,24 @@ impl Received {
         if let Err(exhausted) = charge.add(memory.saturating_sub(charge.bytes())) {
             return Ok(self.fail(&request.id, too_many_answers(exhausted)));
         }
-        let answer = serde_json::from_slice(&body).map_err(|_| not_mcp())?;
-        if !self.unanswered.record(&answer) {
-            return Err(not_mcp());
-        }
-        let answer = if request.is_call { as_call_result(answer, &body) } else { answer };
-        drop(self.answers.answered(&request.id, charge));
-        Ok(request.with_id(answer))
+        let kind = self.answers.kind(&request.id);
+        let Answer { message, data } = match lenient::answer(&body, &request.id, kind) {
+            Ok(answer) => answer,
+            Err(reason) if body.trim_ascii_start().starts_with(b"{") => return Ok(self.fail(&request.id, reason)),
+            Err(_) => return Err(not_mcp()),
+        };
+        drop(self.answers.answered(&request.id, data, charge));
+        Ok(message)
     }
 
     /// The JSON-RPC error in a short body, if there is one.
     pub(super) fn error(&self, body: &[u8], request: Option<&Request>) -> Option<ServerJsonRpcMessage> {
         let _charge = self.answers.charge(measure(body).1).ok()?;
-        let message =
-            serde_json::from_slice(body).ok().filter(|message| matches!(message, JsonRpcMessage::Error(_)))?;
-        Some(if let Some(request) = request { request.with_id(message) } else { message })
+        Some(JsonRpcMessage::error(lenient::error_in(body)?, request.map(|request| request.id.clone())))
     }
 
     fn fail(&self, request: &RequestId, reason: String) -> ServerJsonRpcMessage {
-        drop(self.answers.answered(request, Charge::none()));
+        drop(self.answers.answered(request, None, Charge::none()));
         failed(request.clone(), reason)
     }
 
@@ -185,7 +174,7 @@ impl Received {
             None => request.filter(|_| is_error(&data)).and_then(|request| self.answers.expected(&request.id)),
         };
         let charge = if let Some(id) = answered {
-            let (text, charge) = self.answer(data, memory, &id, request);
+            let (text, charge) = self.answer(&data, memory, &id);
             event.data = Some(text);
             charge
         } else {
@@ -197,8 +186,8 @@ impl Received {
         Ok((event, charge))
     }
 
-    /// The text of an answer. An answer that exceeds a limit becomes an error of its request.
-    fn answer(&self, data: String, memory: usize, id: &RequestId, request: Option<&Request>) -> (String, Charge) {
+    /// The text of an answer for rmcp. An answer that exceeds a limit or is invalid becomes an error of its request.
+    fn answer(&self, data: &str, memory: usize, id: &RequestId) -> (String, Charge) {
         let failed = |reason| (serde_json::to_string(&self.fail(id, reason)).unwrap_or_default(), Charge::none());
         if memory > LINE_LIMITS.memory {
             return failed(too_many_values());
@@ -207,10 +196,12 @@ impl Received {
             Ok(charge) => charge,
             Err(exhausted) => return failed(too_many_answers(exhausted)),
         };
-        let is_call = self.answers.is_of_call(id);
-        let may_be_misread = is_error(&data) || is_call && MISLEADING.iter().any(|name| data.contains(name));
-        let text = if may_be_misread { corrected(&data, is_call, request).unwrap_or(data) } else { data };
-        (text, self.answers.answered(id, charge))
+        match lenient::answer(data.as_bytes(), id, self.answers.kind(id)) {
+            Ok(Answer { message, data }) => {
+                (serde_json::to_string(&message).unwrap_or_default(), self.answers.answered(id, data, charge))
+            }
+            Err(reason) => failed(reason),
+        }
     }
 
     /// The charge for a request or a notification of the server, unless it is ignored.
@@ -219,22 +210,14 @@ impl Received {
             return None;
         }
         let charge = self.answers.charge(memory).ok()?;
-        let message = serde_json::from_str(data).ok()?;
+        let message = lenient::unasked(data.as_bytes())?;
         self.unanswered.record(&message).then_some(charge)
     }
 }
 
-/// Corrects an answer that rmcp would misread. Returns its text.
-fn corrected(data: &str, is_call: bool, request: Option<&Request>) -> Option<String> {
-    let answer = serde_json::from_str(data).ok()?;
-    let answer = if is_call { as_call_result(answer, data.as_bytes()) } else { answer };
-    let answer = if let Some(request) = request { request.with_id(answer) } else { answer };
-    serde_json::to_string(&answer).ok()
-}
-
-/// Whether a message may be an error.
+/// Whether a message without an id of ours is an error.
 fn is_error(data: &str) -> bool {
-    data.len() <= MAX_ERROR_BYTES && data.contains("\"error\"")
+    data.len() <= MAX_ERROR_BYTES && data.contains("\"error\"") && lenient::error_in(data.as_bytes()).is_some()
 }
 
 fn of_flood(flood: Flood) -> SseError {
@@ -301,13 +284,6 @@ impl EventSize {
         self.charge.add(needed - self.charge.bytes()).map_err(io::Error::other)
     }
 }
-
-/// The members by which rmcp recognizes results of other requests than calls.
-const MISLEADING: [&str; 6] =
-    ["\"tools\"", "\"prompts\"", "\"contents\"", "\"resources\"", "\"resourceTemplates\"", "\"messages\""];
-
-/// The maximum length of an event that may be an error, in bytes.
-const MAX_ERROR_BYTES: usize = 64 << 10;
 
 /// How much memory a request or a notification may take when it is parsed, in bytes. Some of them wait in queues of rmcp.
 const MAX_UNASKED_MEMORY: usize = 8 << 20;

@@ -6,14 +6,14 @@ use execbox::core::budget::Charge;
 use execbox::{Effect, Tool, ToolContext, ToolError};
 use rmcp::model::{
     ClientRequest, ListResourceTemplatesRequest, ListResourcesRequest, PaginatedRequestParams, ReadResourceRequest,
-    ReadResourceRequestParams, ReadResourceResult, ResourceContents, ServerResult,
+    ReadResourceRequestParams,
 };
-use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use super::answers::Answers;
-use super::tool::{send, text_data, unexpected};
-use super::{Router, UpstreamOptions};
+use super::call_result::json_text;
+use super::tool::{send, unexpected};
+use super::{Router, UpstreamOptions, lenient};
 use crate::text::json_exceeds;
 
 /// The tools, with their names. Each holds `catalog`, the charge for the list of tools.
@@ -51,8 +51,7 @@ pub(super) const READ: &str = "read_resource";
 
 fn list_schema() -> Json {
     let entry = |uri: &str| {
-        let texts = [uri, "name", "title", "description", "mimeType"];
-        let properties = texts.map(|name| (name.to_owned(), json!({ "type": "string" })));
+        let properties = [uri].into_iter().chain(TEXTS).map(|name| (name.to_owned(), json!({ "type": "string" })));
         json!({ "type": "object", "properties": Json::from_iter(properties), "required": [uri, "name"] })
     };
     json!({
@@ -66,6 +65,9 @@ fn list_schema() -> Json {
     })
 }
 
+/// The members of a resource that are texts, beside its URI.
+const TEXTS: [&str; 4] = ["name", "title", "description", "mimeType"];
+
 struct Resources {
     router: Arc<dyn Router>,
     options: UpstreamOptions,
@@ -78,25 +80,21 @@ impl Resources {
         let cursor = input["cursor"].as_str().map(str::to_owned);
         let is_first = cursor.is_none();
         let page = || Some(PaginatedRequestParams::default().with_cursor(cursor.clone()));
-        let listed =
-            self.send(ListResourcesRequest { params: page(), ..Default::default() }.into(), &context, |result, _| {
-                match result {
-                    ServerResult::ListResourcesResult(list) => {
-                        let resources = self.json(&list.resources)?;
-                        Ok(json!({ "resources": resources, "nextCursor": list.next_cursor }))
-                    }
-                    _ => Err(unexpected()),
-                }
-            });
+        let request = ListResourcesRequest { params: page(), ..Default::default() };
+        let listed = self.send(request.into(), &context, |mut result, _| {
+            let resources = lenient::take_entries(&mut result, "resources").ok_or_else(|| unexpected(&result))?;
+            let mut listed = json!({ "resources": described(resources, "uri") });
+            if let Some(cursor) = lenient::next_cursor(&result) {
+                listed["nextCursor"] = cursor.into();
+            }
+            Ok(listed)
+        });
         let mut listed = listed.await?;
-        if listed["nextCursor"].is_null() {
-            listed.as_object_mut().map(|list| list.remove("nextCursor"));
-        }
         if is_first {
             let request = ListResourceTemplatesRequest { params: page(), ..Default::default() };
-            let templates = self.send(request.into(), &context, |result, _| match result {
-                ServerResult::ListResourceTemplatesResult(list) => self.json(&list.resource_templates),
-                _ => Err(unexpected()),
+            let templates = self.send(request.into(), &context, |mut result, _| {
+                let templates = lenient::take_entries(&mut result, "resourceTemplates").unwrap_or_default();
+                Ok(described(templates, "uriTemplate"))
             });
             // Servers without templates need not support the request.
             listed["templates"] = templates.await.unwrap_or_else(|_| json!([]));
@@ -107,48 +105,56 @@ impl Resources {
     async fn read(&self, input: &Json, context: ToolContext) -> Result<Json, ToolError> {
         let uri = input["uri"].as_str().unwrap_or_default();
         let request = ReadResourceRequest::new(ReadResourceRequestParams::new(uri));
-        let read = self.send(request.into(), &context, |result, answers| match result {
-            ServerResult::ReadResourceResult(result) => self.data(result, answers),
-            _ => Err(unexpected()),
-        });
-        read.await
+        self.send(request.into(), &context, |result, answers| Ok(contents(result, answers))).await
     }
 
     async fn send(
         &self,
         request: ClientRequest,
         context: &ToolContext,
-        format: impl FnOnce(ServerResult, &Answers) -> Result<Json, ToolError>,
+        format: impl FnOnce(Json, &Answers) -> Result<Json, ToolError>,
     ) -> Result<Json, ToolError> {
-        let UpstreamOptions { call_timeout, secrets, .. } = &self.options;
+        let UpstreamOptions { call_timeout, secrets, max_result_bytes, .. } = &self.options;
+        let format = |result: Json, answers: &Answers| {
+            if json_exceeds(&result, *max_result_bytes) {
+                return Err(ToolError::new(format!("result longer than {max_result_bytes} bytes")));
+            }
+            format(result, answers)
+        };
         send(&*self.router, request, context.clone(), *call_timeout, secrets, format).await
     }
+}
 
-    /// The contents as data: a single one as text, as JSON, or as a block that models can see; otherwise the list of contents.
-    fn data(&self, mut result: ReadResourceResult, answers: &Answers) -> Result<Json, ToolError> {
-        if result.contents.len() != 1 || json_exceeds(&result, self.options.max_result_bytes) {
-            return self.json(&result.contents);
-        }
-        match result.contents.remove(0) {
-            ResourceContents::TextResourceContents { text, mime_type, .. } => Ok(match mime_type.as_deref() {
-                Some(mime_type) if is_json(mime_type) => text_data(&text, answers),
-                _ => text.into(),
-            }),
-            ResourceContents::BlobResourceContents { blob, mime_type: Some(mime_type), .. }
-                if let Some(kind) = media_kind(&mime_type) =>
-            {
-                Ok(json!({ "type": kind, "data": blob, "mimeType": mime_type }))
-            }
-            content => self.json(&content),
-        }
-    }
+/// The entries that have a URI. Their other members have the types of [`list_schema`], or are left out.
+fn described(entries: Vec<Json>, uri: &str) -> Json {
+    let entries = entries.into_iter().filter_map(|entry| {
+        let Json::Object(mut entry) = entry else { return None };
+        entry.retain(|name, value| !TEXTS.contains(&name.as_str()) || value.is_string());
+        let stated = entry.get(uri)?.clone();
+        entry.entry("name").or_insert(stated);
+        Some(Json::Object(entry))
+    });
+    entries.collect()
+}
 
-    fn json(&self, value: &impl Serialize) -> Result<Json, ToolError> {
-        let max = self.options.max_result_bytes;
-        if json_exceeds(value, max) {
-            return Err(ToolError::new(format!("result longer than {max} bytes")));
+/// The contents as data: a single one as text, as JSON, or as a block that models can see; otherwise the list of contents.
+fn contents(mut result: Json, answers: &Answers) -> Json {
+    let Some(contents) = result.get_mut("contents").map(Json::take) else { return result };
+    let only = match contents {
+        Json::Array(mut contents) if contents.len() == 1 => contents.remove(0),
+        contents @ Json::Array(_) => return contents,
+        content => content,
+    };
+    let Json::Object(mut content) = only else { return only };
+    let mime_type = content.get("mimeType").and_then(Json::as_str).unwrap_or_default();
+    match (content.get("text"), content.get("blob"), media_kind(mime_type)) {
+        (Some(Json::String(_)), ..) => {
+            let is_json = is_json(mime_type);
+            let Some(Json::String(text)) = content.remove("text") else { return Json::Object(content) };
+            if is_json { json_text(text, answers) } else { Json::String(text) }
         }
-        Ok(serde_json::to_value(value)?)
+        (_, Some(Json::String(blob)), Some(kind)) => json!({ "type": kind, "data": blob, "mimeType": mime_type }),
+        _ => Json::Object(content),
     }
 }
 

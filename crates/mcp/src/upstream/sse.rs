@@ -36,7 +36,7 @@ pub(super) async fn open(
     let disconnect = &client.received.disconnect;
     let opened = client.events(Arc::from(url.as_str()), None, None, headers.clone(), MAX_MESSAGE_BYTES);
     let mut events = opened.await.map_err(|error| reason_of(&error, secrets))?;
-    let target = endpoint(&mut events, url).await?;
+    let target = endpoint(&mut events, url, &client.received).await?;
     let (near, far) = tokio::io::duplex(WRITE_BUFFER);
     let outgoing = Outgoing {
         client: client.clone(),
@@ -49,12 +49,18 @@ pub(super) async fn open(
     Ok((StreamReader::new(lines(events, client.received.clone())), near))
 }
 
-/// The URL of the first event. It must have the origin of the server, because the credentials are sent to it.
-async fn endpoint(events: &mut Events, url: &Url) -> Result<Url, String> {
-    let event = match events.next().await {
-        Some(Ok(event)) if event.event.as_deref() == Some("endpoint") => event,
-        Some(Err(_)) => return Err(incomplete()),
-        _ => return Err("invalid response: expected the event `endpoint` of the SSE transport".to_owned()),
+/// The URL of the event `endpoint`. It must have the origin of the server, because the credentials are sent to it.
+async fn endpoint(events: &mut Events, url: &Url, received: &Received) -> Result<Url, String> {
+    let event = loop {
+        match events.next().await {
+            Some(Ok(event)) if event.event.as_deref() == Some("endpoint") => break event,
+            // Comments, times and events of other types may come first.
+            Some(Ok(event)) if event.data.is_none() || event.event.as_deref().is_some_and(|kind| kind != "message") => {
+                received.spend(1, 0).map_err(|flood| flood.to_string())?;
+            }
+            Some(Err(_)) => return Err(incomplete()),
+            _ => return Err("invalid response: expected the event `endpoint` of the SSE transport".to_owned()),
+        }
     };
     let target = url.join(event.data.unwrap_or_default().trim());
     let target = target.map_err(|_| "invalid response: the event `endpoint` has no valid URL".to_owned())?;

@@ -3,22 +3,22 @@
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 
-use execbox::core::budget::{Charge, Meter};
-use execbox::core::value::parse_json;
+use execbox::core::budget::Charge;
 use execbox::{Effect, Tool, ToolContext, ToolError};
 use rmcp::model::{
-    self, CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotificationParam, ClientRequest, ErrorCode,
-    RequestId, ServerResult, ToolAnnotations,
+    self, CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientRequest, ErrorCode, RequestId,
+    ToolAnnotations,
 };
 use rmcp::service::{PeerRequestOptions, ServiceError};
 use serde_json::{Map, Value as Json, json};
 use tokio::runtime::Handle;
 
 use super::answers::Answers;
+use super::call_result::with_data;
 use super::progress::InProgress;
-use super::{MAX_MESSAGE, ResultFormat, Route, Router, UpstreamOptions, no_response, reason};
+use super::{ResultFormat, Route, Router, UpstreamOptions, call_result, lenient, no_response, reason};
 use crate::Secrets;
-use crate::text::{json_exceeds, truncate};
+use crate::text::json_exceeds;
 
 /// Converts a tool. It holds `catalog`, the charge for the list of tools.
 pub(super) fn import(
@@ -39,11 +39,11 @@ pub(super) fn import(
         let catalog = Arc::clone(&catalog);
         async move {
             let _catalog = catalog;
-            let format = |result: CallToolResult, answers: &Answers| {
+            let format = |result: Json, answers: &Answers| {
                 if json_exceeds(&result, max_bytes) {
                     return Err(ToolError::new(format!("result longer than {max_bytes} bytes")));
                 }
-                formatted(result, results, has_output, answers)
+                call_result::formatted(result, results, has_output, answers)
             };
             call(&*router, name, input, context, timeout, &secrets, format).await
         }
@@ -79,7 +79,7 @@ async fn call(
     context: ToolContext,
     timeout: Duration,
     secrets: &Secrets,
-    format: impl FnOnce(CallToolResult, &Answers) -> Result<Json, ToolError>,
+    format: impl FnOnce(Json, &Answers) -> Result<Json, ToolError>,
 ) -> Result<Json, ToolError> {
     let mut request = CallToolRequestParams::new(name);
     request.arguments = match input {
@@ -88,14 +88,7 @@ async fn call(
         _ => return Err(ToolError::invalid("expected an object: `{ name: value }`")),
     };
     let request = ClientRequest::CallToolRequest(CallToolRequest::new(request));
-    let answer = |result, answers: &Answers| match result {
-        ServerResult::CallToolResult(result) => format(result, answers),
-        ServerResult::InputRequiredResult(_) | ServerResult::CreateTaskResult(_) => {
-            Err(ToolError::new("the MCP server requires further input, which is not supported"))
-        }
-        _ => Err(unexpected()),
-    };
-    send(router, request, context, timeout, secrets, answer).await
+    send(router, request, context, timeout, secrets, format).await
 }
 
 /// Sends a request of a call to the server and formats its result. Dropping the future cancels the request on the server.
@@ -105,7 +98,7 @@ pub(super) async fn send(
     context: ToolContext,
     timeout: Duration,
     secrets: &Secrets,
-    format: impl FnOnce(ServerResult, &Answers) -> Result<Json, ToolError>,
+    format: impl FnOnce(Json, &Answers) -> Result<Json, ToolError>,
 ) -> Result<Json, ToolError> {
     let route = tokio::time::timeout(timeout, router.route()).await;
     let route = route.map_err(|_| timed_out(timeout))??;
@@ -122,10 +115,12 @@ pub(super) async fn send(
     match answer {
         Ok(result) => format(result, &route.answers),
         Err(ServiceError::McpError(error)) if error.code == ErrorCode::INVALID_PARAMS => {
-            Err(ToolError::invalid(truncate(error.message.into_owned(), MAX_MESSAGE)))
+            Err(ToolError::invalid(with_data(error.message.into_owned(), error.data)))
         }
         Err(error) => {
-            Err(ToolError::new(format!("the MCP server failed: {}", reason(&error, &route.disconnect, secrets))))
+            let reason = reason(&error, &route.disconnect, secrets);
+            let data = if let ServiceError::McpError(error) = error { error.data } else { None };
+            Err(ToolError::new(format!("the MCP server failed: {}", with_data(reason, data))))
         }
     }
 }
@@ -144,14 +139,15 @@ struct UpstreamRequest<'a> {
 }
 
 impl UpstreamRequest<'_> {
-    async fn answer(&mut self, request: ClientRequest, secrets: &Secrets) -> Result<ServerResult, ServiceError> {
+    async fn answer(&mut self, request: ClientRequest, secrets: &Secrets) -> Result<Json, ServiceError> {
         let sent = self.route.peer.send_request_with_option(request, PeerRequestOptions::no_options()).await;
         let answer = match sent {
             Ok(sent) => {
                 self.id = Some(sent.id.clone());
                 let (token, context) = (sent.progress_token.clone(), self.context.clone());
                 self.in_progress = Some(self.route.progress.register(token, context, secrets));
-                sent.await_response().await
+                let id = sent.id.clone();
+                sent.await_response().await.map(|result| self.route.answers.take_or(&id, result))
             }
             Err(error) => Err(error),
         };
@@ -177,70 +173,12 @@ impl Drop for UpstreamRequest<'_> {
     }
 }
 
-pub(super) fn unexpected() -> ToolError {
-    ToolError::new("the MCP server failed: unexpected response")
+pub(super) fn unexpected(result: &Json) -> ToolError {
+    ToolError::new(format!("the MCP server has answered, but not as expected: {}", lenient::excerpt(result)))
 }
 
 fn timed_out(timeout: Duration) -> ToolError {
     ToolError::new(format!("the MCP server failed: {}", no_response(timeout)))
-}
-
-fn formatted(
-    result: CallToolResult,
-    results: ResultFormat,
-    has_output: bool,
-    answers: &Answers,
-) -> Result<Json, ToolError> {
-    match results {
-        ResultFormat::Envelope => envelope(result),
-        ResultFormat::Data if result.is_error == Some(true) => {
-            Err(ToolError::new(truncate(failure_text(&result), MAX_MESSAGE)))
-        }
-        ResultFormat::Data => data(result, has_output, answers),
-    }
-}
-
-/// The data of a result: structured content, else the only text, as JSON if it is JSON, else the list of content.
-fn data(result: CallToolResult, has_output: bool, answers: &Answers) -> Result<Json, ToolError> {
-    if let Some(content) = result.structured_content {
-        return Ok(content);
-    }
-    if has_output {
-        let what = "the MCP server returned no structured content, although the tool has an output schema";
-        return Err(ToolError::new(what));
-    }
-    match &result.content[..] {
-        [] => Ok(Json::Null),
-        [block] if let Some(text) = block.as_text() => Ok(text_data(&text.text, answers)),
-        _ => Ok(serde_json::to_value(result.content)?),
-    }
-}
-
-/// Parses a text as JSON. Returns the text as a string if it is not JSON, or if its values would take too much memory.
-pub(super) fn text_data(text: &str, answers: &Answers) -> Json {
-    let mut meter = Meter::new(answers.budget(), MAX_TEXT_VALUES, &|| false);
-    parse_json(text, &mut meter).unwrap_or_else(|_| text.into())
-}
-
-/// The maximum memory of the values in a text, in bytes.
-const MAX_TEXT_VALUES: usize = 64 << 20;
-
-fn envelope(result: CallToolResult) -> Result<Json, ToolError> {
-    let mut envelope = Map::new();
-    envelope.insert("content".into(), serde_json::to_value(result.content)?);
-    if let Some(content) = result.structured_content {
-        envelope.insert("structuredContent".into(), content);
-    }
-    if let Some(is_error) = result.is_error {
-        envelope.insert("isError".into(), is_error.into());
-    }
-    Ok(Json::Object(envelope))
-}
-
-fn failure_text(result: &CallToolResult) -> String {
-    let texts: Vec<&str> =
-        result.content.iter().filter_map(|block| block.as_text()).map(|text| text.text.as_str()).collect();
-    if texts.is_empty() { "the tool failed without a message".into() } else { texts.join("\n") }
 }
 
 /// The schema of an envelope of any structured content, which many tools share.

@@ -6,6 +6,7 @@ mod fake;
 mod hostile;
 mod http;
 mod kept;
+mod lenient;
 mod live;
 mod oauth;
 mod remote;

@@ -164,7 +164,10 @@ async fn failures_to_connect_have_a_reason() {
     closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let reasons = [
         (html.await, "invalid response: not an MCP message"),
-        (broken.await, "invalid response: not an MCP message"),
+        (
+            broken.await,
+            "invalid response: EOF while parsing a value at line 1 column 5; it begins with \"{\\\"a\\\":\"",
+        ),
         (down.await, "HTTP 503 Service Unavailable"),
         (unauthorized.await, "credentials rejected (HTTP 401): check the `headers` of the server in the configuration"),
         (forbidden.await, "HTTP 403 Forbidden: ${KEY} paths"),
@@ -464,5 +467,108 @@ async fn a_server_that_sends_events_without_an_end_is_disconnected() {
         let message = failure(&upstream, "await far.ask({ flood: true })").await;
         assert!(message.contains("disconnected: the server sent too much without a request"), "{event:?}: {message}");
         assert!(run(&upstream, "await far.ask({})").await.is_ok(), "it is connected again");
+    }
+}
+
+/// The answers of a server with one tool, with the answer to each method in `instead` replaced. `%MSG%` in a body is the usual
+/// one.
+async fn answering(instead: &[(&'static str, (u16, &'static str, &'static str))]) -> String {
+    let instead: Vec<_> = instead.to_vec();
+    canned(move |_, body| {
+        let usual = one_tool(body, |_| json!({ "content": [{ "type": "text", "text": "fine" }] }));
+        let message: Json = serde_json::from_str(body).unwrap_or_default();
+        let method = message["method"].as_str().unwrap_or_default();
+        let found = instead.iter().find(|(name, _)| *name == method);
+        found.map_or(usual.clone(), |(_, (status, kind, text))| {
+            let head = if kind.is_empty() { String::new() } else { format!("Content-Type: {kind}\r\n") };
+            (*status, head, text.replace("%MSG%", &usual.2))
+        })
+    })
+    .await
+}
+
+async fn assert_works(instead: &[(&'static str, (u16, &'static str, &'static str))]) {
+    let url = answering(instead).await;
+    let upstream = open(&url, UpstreamOptions::default()).await.unwrap_or_else(|error| panic!("{instead:?}: {error}"));
+    assert_eq!(run(&upstream, "await far.ask({})").await.outcome, Ok(Some(json!("fine"))), "{instead:?}");
+}
+
+#[tokio::test]
+async fn any_success_answers_a_notification() {
+    for answer in [
+        (200, "", ""),
+        (200, "text/html", ""),
+        (200, "text/html", "<html></html>"),
+        (200, "text/plain", "ok"),
+        (200, "application/json", "not JSON"),
+        (200, "text/event-stream", ": hello\n\n"),
+        (201, "application/json", "{}"),
+        (202, "text/plain", "accepted"),
+        (204, "", ""),
+        (206, "image/png", "x"),
+    ] {
+        assert_works(&[("notifications/initialized", answer)]).await;
+    }
+}
+
+#[tokio::test]
+async fn events_before_the_answer_are_skipped() {
+    for events in [
+        "event: ping\ndata: 1\n\nevent: message\ndata: %MSG%\n\n",
+        "data: {\"type\":\"heartbeat\"}\n\ndata: %MSG%\n\n",
+        "data: 1\n\ndata: [DONE]\n\ndata:\n\ndata: %MSG%\n\n",
+        ": hello\n\nretry: 1000\n\nid: 5\n\nevent: message\ndata: %MSG%\n\n",
+        "event: endpoint\ndata: /messages\n\nevent:\ndata: %MSG%\n\n",
+        "\u{feff}data: %MSG%\r\n\r\n",
+        "data: {\"jsonrpc\":\"2.0\",\"id\":99,\"result\":{}}\n\ndata: %MSG%\n\n",
+        "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":5}\n\ndata: %MSG%\n\n",
+    ] {
+        for method in ["initialize", "tools/list", "tools/call"] {
+            assert_works(&[(method, (200, "text/event-stream", events))]).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn media_types_are_compared_without_case_and_parameters_and_json_is_read_without_one() {
+    for (kind, body) in [
+        ("Application/JSON; Charset=UTF-8", "%MSG%"),
+        ("TEXT/EVENT-STREAM", "data: %MSG%\n\n"),
+        ("text/event-stream;charset=utf-8", "data: %MSG%\n\n"),
+        ("text/plain", "%MSG%"),
+        ("", "%MSG%"),
+    ] {
+        for method in ["initialize", "tools/list", "tools/call"] {
+            assert_works(&[(method, (200, kind, body))]).await;
+        }
+    }
+}
+
+/// A body answers the request that it responds to: the call would otherwise wait for its timeout.
+#[tokio::test]
+async fn the_body_of_a_response_answers_its_request_whatever_its_id() {
+    for id in ["99", "null", "\"x\"", "1.5", "{}"] {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":"fine"}}]}}}}"#);
+        let body: &'static str = Box::leak(body.into_boxed_str());
+        assert_works(&[("tools/call", (200, "application/json", body))]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_version_that_is_refused_over_http_is_not_the_last() {
+    let refusal = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"Unsupported","data":{"supported":["2025-03-26"]}}}"#;
+    for (status, kind) in
+        [(400, "application/json"), (400, "text/plain"), (200, "application/json"), (422, "application/json")]
+    {
+        let url = canned(move |_, body| {
+            let message: Json = serde_json::from_str(body).unwrap_or_default();
+            let is_refused = message["method"] == "initialize" && message["params"]["protocolVersion"] != "2025-03-26";
+            if is_refused {
+                return (status, format!("Content-Type: {kind}\r\n"), refusal.to_owned());
+            }
+            one_tool(body, |_| json!({ "content": [{ "type": "text", "text": "fine" }] }))
+        });
+        let upstream = open(&url.await, UpstreamOptions::default()).await.unwrap();
+        assert_eq!(run(&upstream, "await far.ask({})").await.outcome, Ok(Some(json!("fine"))));
     }
 }

@@ -19,7 +19,7 @@ use crate::remote::{fine, one_tool, run};
 #[derive(Clone)]
 struct Older {
     url: String,
-    /// The data of the first event.
+    /// The data of the event `endpoint`, before which others come.
     endpoint: Arc<Mutex<String>>,
     /// The status of messages that are posted.
     status: Arc<Mutex<u16>>,
@@ -82,7 +82,8 @@ impl Older {
         let endpoint = self.endpoint.lock().unwrap().clone();
         *self.stream.lock().unwrap() = Some(events);
         let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n: hello\n\n";
-        stream.write_all(format!("{head}event: endpoint\ndata: {endpoint}\n\n").as_bytes()).await.ok()?;
+        let others = "retry: 1000\n\nevent: ping\ndata: 1\n\nid: 7\n\n";
+        stream.write_all(format!("{head}{others}event: endpoint\ndata: {endpoint}\n\n").as_bytes()).await.ok()?;
         while let Some(event) = received.recv().await {
             stream.write_all(event.as_bytes()).await.ok()?;
         }

@@ -80,7 +80,7 @@ async fn results_are_data() {
 }
 
 #[tokio::test]
-async fn a_result_of_one_text_is_json_or_the_text() {
+async fn a_result_of_one_text_is_an_object_a_list_or_the_text() {
     let connect = async |text: &'static str| {
         let answer = json!({ "content": [{ "type": "text", "text": text }] });
         let script = SHELL_SERVER
@@ -95,7 +95,7 @@ async fn a_result_of_one_text_is_json_or_the_text() {
         value(upstream.provider(), "await sh.env()").await
     };
     assert_eq!(connect("[1, {}]").await, json!([1, {}]));
-    assert_eq!(connect("42").await, json!(42));
+    assert_eq!(connect("42").await, json!("42"));
     assert_eq!(connect("007").await, json!("007"));
     assert_eq!(connect("ENOENT: no such file").await, json!("ENOENT: no such file"));
     assert_eq!(connect("").await, json!(""));
