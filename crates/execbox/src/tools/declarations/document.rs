@@ -33,16 +33,18 @@ pub(super) fn inlined(schema: &Value) -> Type {
 /// Whether `schema` is the one generators write for a tool without parameters.
 pub(super) fn takes_nothing(schema: &Value) -> bool {
     let Some(schema) = schema.as_object() else { return false };
-    let closed = |key: &str| matches!(schema.get(key), None | Some(Value::Bool(false)));
-    let empty = |key: &str| schema.get(key).is_none_or(|value| value.as_object().is_some_and(Map::is_empty));
-    let none = |key: &str| schema.get(key).is_none_or(|value| value.as_array().is_some_and(Vec::is_empty));
+    let member = |key: &str| schema.get(key).filter(|value| !value.is_null());
+    let closed = |key: &str| matches!(member(key), None | Some(Value::Bool(false)));
+    let empty = |key: &str| member(key).is_none_or(|value| value.as_object().is_some_and(Map::is_empty));
+    let none = |key: &str| member(key).is_none_or(|value| value.as_array().is_some_and(Vec::is_empty));
     schema.get("type").is_some_and(|name| name == "object")
         && empty("properties")
         && none("required")
         && closed("additionalProperties")
-        && ["patternProperties", "enum", "const", "nullable", "allOf", "anyOf", "oneOf", "$ref"]
+        && !schema.contains_key("const")
+        && ["patternProperties", "enum", "nullable", "allOf", "anyOf", "oneOf", "$ref"]
             .iter()
-            .all(|key| !schema.contains_key(*key))
+            .all(|key| member(key).is_none())
 }
 
 impl Document {

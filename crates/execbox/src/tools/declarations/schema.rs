@@ -69,8 +69,8 @@ impl<'a> Reader<'a> {
             self.reference(schema, depth),
             self.shape(schema, depth),
             self.all_of(schema, depth),
-            self.one_of(schema.get("anyOf"), depth),
-            self.one_of(schema.get("oneOf"), depth),
+            self.one_of(member(schema, "anyOf"), depth),
+            self.one_of(member(schema, "oneOf"), depth),
         ];
         let ty = intersection(parts);
         if flag(schema, "nullable") { union([ty, NULL]) } else { ty }
@@ -161,7 +161,7 @@ impl<'a> Reader<'a> {
         if let Some(Value::Array(values)) = schema.get("enum") {
             return self.enumeration(values, depth);
         }
-        match schema.get("type") {
+        match member(schema, "type") {
             Some(Value::String(name)) => self.of_type(name, schema, depth),
             Some(Value::Array(names)) => self.of_types(names, schema, depth),
             Some(_) => UNKNOWN,
@@ -254,10 +254,12 @@ impl<'a> Reader<'a> {
     }
 
     fn array(&mut self, schema: &'a Schema, depth: usize) -> Type {
-        match (schema.get("prefixItems"), schema.get("items")) {
+        match (member(schema, "prefixItems"), member(schema, "items")) {
             (Some(Value::Array(prefix)), rest) => self.tuple(prefix, rest, schema, depth),
+            // Without a readable prefix, any item may be one of the first.
+            (Some(_), _) => Type::Array(Box::new(UNKNOWN)),
             // Before 2020 the tuple was in `items`, and the schema of further items in `additionalItems`.
-            (_, Some(Value::Array(prefix))) => self.tuple(prefix, schema.get("additionalItems"), schema, depth),
+            (_, Some(Value::Array(prefix))) => self.tuple(prefix, member(schema, "additionalItems"), schema, depth),
             (_, Some(Value::Bool(false))) => self.tuple(&[], None, schema, depth),
             (_, items) => {
                 let item = items.map_or(UNKNOWN, |items| self.read(items, depth + 1));
@@ -327,7 +329,12 @@ impl<'a> Reader<'a> {
 
     /// The type of values whose keys are not described, if there may be any.
     fn index(&mut self, schema: &'a Schema, depth: usize) -> Option<Type> {
-        let additional = schema.get("additionalProperties").filter(|value| **value != Value::Bool(false));
+        // Without readable names, any property may be one of those described.
+        if ["properties", "patternProperties"].iter().any(|key| member(schema, key).is_some_and(|map| !map.is_object()))
+        {
+            return Some(UNKNOWN);
+        }
+        let additional = member(schema, "additionalProperties").filter(|value| **value != Value::Bool(false));
         let patterns = schema.get("patternProperties").and_then(Value::as_object);
         let schemas: Vec<&Value> =
             additional.into_iter().chain(patterns.into_iter().flat_map(Map::values)).take(MAX_MEMBERS).collect();
@@ -363,7 +370,7 @@ impl<'a> Reader<'a> {
 
 /// The type that a schema without `type` implies by its other keywords.
 fn implied_type(schema: &Schema) -> Option<&'static str> {
-    let has = |keys: &[&str]| keys.iter().any(|key| schema.contains_key(*key));
+    let has = |keys: &[&str]| keys.iter().any(|key| member(schema, key).is_some());
     if has(&["properties", "additionalProperties", "patternProperties"]) || !list(schema, "required").is_empty() {
         Some("object")
     } else if has(&["items", "prefixItems"]) {
@@ -371,6 +378,11 @@ fn implied_type(schema: &Schema) -> Option<&'static str> {
     } else {
         None
     }
+}
+
+/// The member `key`. One that is `null` counts as left out, as many serializers write it.
+fn member<'a>(schema: &'a Schema, key: &str) -> Option<&'a Value> {
+    schema.get(key).filter(|value| !value.is_null())
 }
 
 fn list<'a>(schema: &'a Schema, key: &str) -> &'a [Value] {
