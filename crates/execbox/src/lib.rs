@@ -103,7 +103,7 @@ pub use session::serve::ListenOptions;
 pub use tokio_util::sync::CancellationToken;
 pub use tools::declarations;
 pub use tools::provider::{Provider, ProviderBuilder, ProviderError};
-pub use tools::schema::{Schema, SchemaError, ValidationError, Violation};
+pub use tools::schema::{Schema, SchemaError, UncheckedPart, ValidationError, Violation};
 pub use tools::tool::{Tool, ToolError};
 
 pub use execbox_core as core;

@@ -13,7 +13,7 @@ use serde_json::Value as Json;
 use crate::call::Effect;
 use crate::policy::Policy;
 use crate::tools::declarations::{Namespace, ToolSignature};
-use crate::tools::schema::{Schema, SchemaError};
+use crate::tools::schema::{Reading, Schema, SchemaError, UncheckedPart};
 use crate::tools::tool::{HostFunction, Tool};
 
 /// Tools under one name. A guest that is granted a provider has a global object of that name, whose members are async
@@ -92,15 +92,27 @@ pub enum ProviderError {
         /// Why the schema is invalid.
         reason: SchemaError,
     },
-    /// Values are not checked against a regular expression in a schema of the tool.
-    #[error("{}", unchecked(.tool, .which, .pattern))]
-    UncheckedPattern {
+    /// Values are not checked against a part of a schema of the tool. The tool is not skipped.
+    #[error("the {which} schema of tool {tool:?} is not checked at {place:?}: {reason}")]
+    UncheckedSchema {
         /// The original name of the tool.
         tool: String,
         /// `input` or `output`.
         which: &'static str,
-        /// The regular expression, truncated.
-        pattern: String,
+        /// The JSON pointer of the part, as in [`UncheckedPart`](crate::UncheckedPart).
+        place: String,
+        /// Why the part is not checked.
+        reason: SchemaError,
+    },
+    /// Values are not checked against further parts of a schema of the tool. The tool is not skipped.
+    #[error("the {which} schema of tool {tool:?} is not checked at {more} further places")]
+    MoreUnchecked {
+        /// The original name of the tool.
+        tool: String,
+        /// `input` or `output`.
+        which: &'static str,
+        /// The number of the parts.
+        more: usize,
     },
     /// The tools take more memory than the [budget](ProviderBuilder::budget).
     #[error("tool {tool:?} does not fit into the memory for the tools of provider {provider:?}: {reason}")]
@@ -120,13 +132,6 @@ pub enum ProviderError {
         /// The original name of the tools.
         tool: String,
     },
-}
-
-fn unchecked(tool: &str, which: &str, pattern: &str) -> String {
-    format!(
-        "the {which} schema of tool {tool:?} has a pattern that cannot be checked in linear time: {pattern:?}; write it \
-         without look-around and back-references, and shorter"
-    )
 }
 
 impl Provider {
@@ -255,18 +260,25 @@ impl ProviderBuilder {
     /// The name of the provider, a schema, or the name of a tool is invalid; or a schema has a `pattern` that cannot be
     /// checked in linear time.
     pub fn build(self) -> Result<Provider, ProviderError> {
-        let (provider, errors) = self.build_valid()?;
+        let (provider, errors) = self.assemble(Reading::Strict)?;
         errors.into_iter().next().map_or(Ok(provider), Err)
     }
 
-    /// Like [`build`](Self::build), but skips invalid tools and returns their errors, for catalogs from elsewhere. A tool
-    /// with a [pattern that is not checked](ProviderError::UncheckedPattern) is not skipped.
+    /// Like [`build`](Self::build), but skips invalid tools and returns their errors, for catalogs from elsewhere.
+    ///
+    /// A part of a schema that cannot be read does not make its tool invalid: values are not checked against that part, as by
+    /// [`Schema::compile_lenient`], and the errors name it: [`ProviderError::UncheckedSchema`] for the first 8 parts of a schema
+    /// and the first 1 000 of the provider, and [`ProviderError::MoreUnchecked`] for the others of a schema.
     ///
     /// # Errors
     /// The name of the provider is invalid.
     pub fn build_valid(self) -> Result<(Provider, Vec<ProviderError>), ProviderNameError> {
+        self.assemble(Reading::Lenient)
+    }
+
+    fn assemble(self, reading: Reading) -> Result<(Provider, Vec<ProviderError>), ProviderNameError> {
         names::check_provider_name(&self.name)?;
-        let mut assembly = Assembly::new(&self.name, &self.budget);
+        let mut assembly = Assembly::new(&self.name, &self.budget, reading);
         for tool in self.tools {
             let name = tool.name.clone();
             if let Err(error) = assembly.add(tool) {
@@ -299,20 +311,23 @@ struct Assembly<'a> {
     by_safe_name: HashMap<Arc<str>, usize>,
     by_original_name: HashMap<Arc<str>, usize>,
     errors: Vec<ProviderError>,
+    /// The number of errors that name an unchecked part of a schema.
+    unchecked: usize,
 }
 
 impl<'a> Assembly<'a> {
-    fn new(provider: &'a str, budget: &'a Budget) -> Self {
+    fn new(provider: &'a str, budget: &'a Budget, reading: Reading) -> Self {
         Self {
             provider,
             budget,
             safe_names: SafeNames::default(),
-            schemas: Schemas::default(),
+            schemas: Schemas { reading, by_text: HashMap::new(), by_address: HashMap::new() },
             types: Namespace::default(),
             tools: Vec::new(),
             by_safe_name: HashMap::new(),
             by_original_name: HashMap::new(),
             errors: Vec::new(),
+            unchecked: 0,
         }
     }
 
@@ -337,9 +352,8 @@ impl<'a> Assembly<'a> {
         let output = compile("output", tool.output_schema.as_ref())?;
         charge.add(MAX_DECLARATIONS).map_err(exhausted)?;
         for (which, schema) in [("input", &input), ("output", &output)] {
-            for pattern in schema.iter().flat_map(|schema| schema.unchecked_patterns()).take(1) {
-                let (tool, pattern) = (tool.name.clone(), pattern.clone());
-                self.errors.push(ProviderError::UncheckedPattern { tool, which, pattern });
+            if let Some(schema) = schema {
+                self.report_unchecked(&tool.name, which, schema);
             }
         }
         let safe_name = match tool.keeps_reserved_name {
@@ -365,6 +379,20 @@ impl<'a> Assembly<'a> {
         self.tools.push(tool);
         Ok(())
     }
+
+    /// Adds an error for each unchecked part of a schema, as far as there may be more of them.
+    fn report_unchecked(&mut self, tool: &str, which: &'static str, schema: &Schema) {
+        let parts = schema.unchecked();
+        let named = &parts[..parts.len().min(MAX_UNCHECKED - self.unchecked)];
+        self.unchecked += named.len();
+        self.errors.extend(named.iter().cloned().map(|UncheckedPart { place, reason }| {
+            ProviderError::UncheckedSchema { tool: tool.to_owned(), which, place, reason }
+        }));
+        let more = parts.len() - named.len() + schema.more_unchecked();
+        if more > 0 {
+            self.errors.push(ProviderError::MoreUnchecked { tool: tool.to_owned(), which, more });
+        }
+    }
 }
 
 /// The memory of a tool, in bytes, without its schemas and declarations. The name and the description are in the manifest, too.
@@ -383,8 +411,8 @@ fn manifest(name: &str, types: String, tools: &[HostTool]) -> ProviderManifest {
 }
 
 /// The schemas of a provider. Many tools of one server share schemas, each of which is compiled once.
-#[derive(Default)]
 struct Schemas {
+    reading: Reading,
     by_text: HashMap<String, Arc<Schema>>,
     /// Schemas that several tools share as one value in memory, which is kept here so that no other one gets its address.
     by_address: HashMap<*const Json, (Arc<Json>, Arc<Schema>)>,
@@ -405,7 +433,7 @@ impl Schemas {
         if let Some(known) = self.by_text.get(&text) {
             return Ok(Arc::clone(known));
         }
-        let compiled = Arc::new(Schema::compile_within(schema, budget)?);
+        let compiled = Arc::new(Schema::compile_as(self.reading, schema, budget)?);
         if Arc::strong_count(schema) > 1 {
             self.by_address.insert(Arc::as_ptr(schema), (Arc::clone(schema), Arc::clone(&compiled)));
         }
@@ -429,6 +457,9 @@ impl HostTool {
 
 /// The longest schema, in bytes of JSON, that is shared between tools: longer ones are seldom equal.
 const MAX_SHARED_BYTES: usize = 4 << 10;
+
+/// How many unchecked parts of schemas the errors of a provider name; further ones are counted.
+const MAX_UNCHECKED: usize = 1_000;
 
 /// An upper bound for the declarations of one tool, in bytes, which the limits on their characters imply.
 const MAX_DECLARATIONS: usize = 128 << 10;

@@ -64,14 +64,11 @@ pub enum Warning {
         /// The limit, in bytes.
         limit: usize,
     },
-    /// Values are not checked against some regular expressions.
-    #[error(
-        "{schemas} schemas have patterns that values are not checked against here (look-around, back-references, or very \
-         long); the server checks them"
-    )]
-    UncheckedPatterns {
-        /// The number of schemas that contain them.
-        schemas: usize,
+    /// Further parts of tools cannot be read: only the first 100 are named.
+    #[error("{parts} further parts of its tools are not used")]
+    MoreUnread {
+        /// The number of the parts.
+        parts: usize,
     },
 }
 
@@ -105,7 +102,7 @@ pub(super) async fn import_over(
     let mut listing = Listing::new(options);
     listing.read(route).await.map_err(failed)?;
     let own = if has_resources(route).await { listing.tools_for_resources() } else { Vec::new() };
-    let Listing { tools, mut rejected, filtered, unmatched, mut excess, mut warnings, .. } = listing;
+    let Listing { tools, mut rejected, filtered, unmatched, mut excess, mut unread, .. } = listing;
     // Each tool holds the charge for the provider.
     let held = Arc::new(OnceLock::new());
     let resources = resources::tools(&router, options, &held).into_iter().filter(|(name, _)| own.contains(name));
@@ -125,18 +122,19 @@ pub(super) async fn import_over(
     let (provider, errors) = built.map_err(|_| UpstreamError::Panicked)??;
     reserved.shrink_to(budget.used());
     let _ = held.set(reserved);
-    let mut unchecked = 0;
-    for error in &errors {
+    for error in errors {
         match error {
             ProviderError::Budget { .. } => excess += 1,
-            ProviderError::UncheckedPattern { .. } => unchecked += 1,
-            error => rejected.push(rejected_by(error, &options.secrets)),
+            ProviderError::UncheckedSchema { tool, which, place, reason } => {
+                unread.add(&tool, format!("{which}Schema{place}"), reason.to_string(), &options.secrets);
+            }
+            ProviderError::MoreUnchecked { more, .. } => unread.more += more,
+            error => rejected.push(rejected_by(&error, &options.secrets)),
         }
     }
     let not_imported = Warning::NotImported { tools: excess, limit: options.max_catalog_bytes };
     let not_imported = (excess > 0).then_some(not_imported);
-    let unchecked = (unchecked > 0).then_some(Warning::UncheckedPatterns { schemas: unchecked });
-    warnings.extend(not_imported.into_iter().chain(unchecked));
+    let warnings = not_imported.into_iter().chain(unread.into_warnings()).collect();
     Ok(Imported { provider, rejected, filtered, unmatched_patterns: unmatched.into_patterns(), warnings })
 }
 
@@ -155,7 +153,7 @@ struct Listing<'a> {
     tools: Vec<Tool>,
     rejected: Vec<RejectedTool>,
     filtered: Vec<String>,
-    warnings: Vec<Warning>,
+    unread: Unread,
     unmatched: UnmatchedPatterns<'a>,
     /// The budget of the tools that are kept.
     budget: Budget,
@@ -167,8 +165,8 @@ impl<'a> Listing<'a> {
     fn new(options: &'a UpstreamOptions) -> Self {
         let unmatched = UnmatchedPatterns::new(&options.filter);
         let budget = Budget::new(options.max_catalog_bytes);
-        let (tools, rejected, filtered, warnings) = Default::default();
-        Self { options, tools, rejected, filtered, warnings, unmatched, budget, excess: 0 }
+        let (tools, rejected, filtered, unread) = Default::default();
+        Self { options, tools, rejected, filtered, unread, unmatched, budget, excess: 0 }
     }
 
     /// Reads every page, up to the limits. Fails with a clause.
@@ -232,7 +230,7 @@ impl<'a> Listing<'a> {
                 return Ok(false);
             }
             for (member, reason) in unread {
-                self.warn(&tool.name, &member, &reason);
+                self.unread.add(&tool.name, member, reason, &self.options.secrets);
             }
             self.add(tool);
         }
@@ -260,13 +258,6 @@ impl<'a> Listing<'a> {
         }
     }
 
-    fn warn(&mut self, tool: &str, place: &str, reason: &str) {
-        if self.warnings.len() < MAX_WARNINGS {
-            let (tool, reason) = (cut(tool, MAX_NAME), self.options.secrets.redact(reason.to_owned()));
-            self.warnings.push(Warning::Unread { tool, place: place.to_owned(), reason });
-        }
-    }
-
     /// The names of the tools for the server's resources. A tool of the server with such a name takes precedence.
     fn tools_for_resources(&mut self) -> Vec<&'static str> {
         let mut names = vec![resources::LIST, resources::READ];
@@ -289,6 +280,29 @@ impl<'a> Listing<'a> {
 
     fn reject_remaining(&mut self, reason: String) {
         self.rejected.push(RejectedTool { name: "(remaining tools)".to_owned(), reason });
+    }
+}
+
+/// The parts of tools that cannot be read, of which the first [`MAX_WARNINGS`] are named.
+#[derive(Default)]
+struct Unread {
+    named: Vec<Warning>,
+    more: usize,
+}
+
+impl Unread {
+    fn add(&mut self, tool: &str, place: String, reason: String, secrets: &Secrets) {
+        if self.named.len() < MAX_WARNINGS {
+            let (tool, reason) = (cut(tool, MAX_NAME), secrets.redact(reason));
+            self.named.push(Warning::Unread { tool, place, reason });
+        } else {
+            self.more += 1;
+        }
+    }
+
+    fn into_warnings(self) -> impl Iterator<Item = Warning> {
+        let more = (self.more > 0).then_some(Warning::MoreUnread { parts: self.more });
+        self.named.into_iter().chain(more)
     }
 }
 

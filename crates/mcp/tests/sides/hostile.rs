@@ -86,7 +86,7 @@ async fn hidden_characters_in_results_errors_logs_and_progress_are_escaped() {
 }
 
 #[tokio::test]
-async fn invalid_schemas_are_rejected_and_the_other_tools_work() {
+async fn unreadable_schemas_are_left_to_the_server_and_too_long_ones_are_rejected() {
     let wide: Map<String, Json> = (0..10_000).map(|n| (format!("p{n}"), json!({ "type": "string" }))).collect();
     let endless = json!({
         "type": "object", "$ref": "#/$defs/a",
@@ -111,10 +111,10 @@ async fn invalid_schemas_are_rejected_and_the_other_tools_work() {
     .open("api", UpstreamOptions { max_schema_bytes: 300_000, ..UpstreamOptions::default() })
     .await;
     let names: Vec<String> = upstream.provider().manifest().tools.iter().map(|tool| tool.safe_name.clone()).collect();
-    assert_eq!(names, ["twice", "wide", "itself", "deep"]);
+    assert_eq!(names, ["invalid", "elsewhere", "twice", "wide", "itself", "endless", "deep"]);
     let mut rejected: Vec<String> = upstream.rejected().into_iter().map(|tool| tool.name).collect();
     rejected.sort_unstable();
-    assert_eq!(rejected, ["", "elsewhere", "endless", "invalid", "too_long", "twice"]);
+    assert_eq!(rejected, ["", "too_long", "twice"]);
     assert!(upstream.provider().types().len() < 60_000, "{}", upstream.provider().types().len());
     for name in names {
         let execution = ExecuteRequest::new(format!("await api.{name}({{}})")).provider(upstream.provider());
@@ -146,7 +146,7 @@ fn chain(length: usize, definition: impl Fn(Json) -> Json) -> Json {
 }
 
 #[tokio::test]
-async fn schemas_that_take_for_ever_are_rejected() {
+async fn parts_of_schemas_that_take_for_ever_are_left_to_the_server() {
     let doubling = |keyword: &str| chain(40, |previous| json!({ keyword: [previous, previous] }));
     let upstream = Fake::new(vec![
         tool("chained", "", chain(3_500, |previous| previous)),
@@ -157,9 +157,12 @@ async fn schemas_that_take_for_ever_are_rejected() {
     .open("api", UpstreamOptions::default())
     .await;
     let names: Vec<String> = upstream.provider().manifest().tools.iter().map(|tool| tool.safe_name.clone()).collect();
-    assert_eq!(names, ["good"]);
-    let rejected = upstream.rejected();
-    assert!(rejected[0].reason.contains("in a chain") && rejected[1].reason.contains("alternatives"), "{rejected:?}");
+    assert_eq!(names, ["chained", "any_of", "one_of", "good"]);
+    assert_eq!(upstream.rejected(), []);
+    for name in names {
+        let execution = ExecuteRequest::new(format!("await api.{name}({{}})")).provider(upstream.provider());
+        assert!(InlineExecutor::new().unwrap().execute(execution).await.is_ok(), "{name}");
+    }
 }
 
 #[tokio::test]
@@ -208,7 +211,8 @@ async fn patterns_with_look_around_are_left_to_the_server() {
     let email =
         json!({ "type": "object", "properties": { "to": { "type": "string", "pattern": "^(?!\\.)[a-z.]+@[a-z]+$" } } });
     let upstream = Fake::new(vec![tool("send", "", email)]).open("api", UpstreamOptions::default()).await;
-    assert_eq!(upstream.imported().warnings, [Warning::UncheckedPatterns { schemas: 1 }]);
+    let [Warning::Unread { tool, place, .. }] = &upstream.imported().warnings[..] else { panic!() };
+    assert_eq!((tool.as_str(), place.as_str()), ("send", "inputSchema/properties/to/pattern"));
     let execution = ExecuteRequest::new("await api.send({ to: '.' })").provider(upstream.provider());
     assert!(InlineExecutor::new().unwrap().execute(execution).await.is_ok());
 }

@@ -114,7 +114,7 @@ async fn a_failed_server_has_a_reason_and_the_others_work() {
         assert!(!reason.is_empty() && !reason.contains(SECRET), "{reason}");
     }
     let ServerState::Ready { tools, rejected, filtered, .. } = &status[1].state else { panic!("{:?}", status[1]) };
-    assert_eq!((*tools, rejected.len(), *filtered), (6, 1, 0));
+    assert_eq!((*tools, rejected.len(), *filtered), (7, 0, 0));
     let result = run(&servers, "await my_server.hello({})").await;
     assert_eq!(result["result"], "hello from it");
     servers.close().await;

@@ -6,17 +6,23 @@
 //!
 //! | module | purpose |
 //! |---|---|
-//! | `compile` | from JSON to `nodes`, with the bounds on chains and branches |
+//! | `compile` | from JSON to `nodes` |
+//! | `unchecked` | parts that are not checked, and where they are |
+//! | `cost` | bounds on chains and branches |
+//! | `loosen` | keywords that would be wrong without the parts that are not checked |
 //! | `reference` | `$ref`, `$dynamicRef`, `$id`, `$anchor` |
 //! | `pattern` | regular expressions in linear time |
 //! | `validate` | a value against the nodes |
 //! | `show` | values in messages |
 
 mod compile;
+mod cost;
+mod loosen;
 mod nodes;
 mod pattern;
 pub(super) mod reference;
 mod show;
+mod unchecked;
 mod validate;
 
 #[cfg(test)]
@@ -32,8 +38,10 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use compile::{Compiled, MAX_CHAIN, MAX_IN_PLACE};
+use compile::Compiled;
+use cost::{MAX_CHAIN, MAX_IN_PLACE};
 use reference::MAX_SCOPES;
+pub(super) use unchecked::Reading;
 use validate::{Check, MAX_DEPTH, PathStep, Stop};
 
 /// A compiled JSON Schema.
@@ -77,6 +85,12 @@ pub enum SchemaError {
     /// A `pattern` is not a regular expression of ECMAScript.
     #[error("invalid pattern {0:?}: expected a regular expression")]
     Pattern(String),
+    /// A `pattern` has look-around or back-references, which cannot be matched in linear time, or is too long.
+    /// [`Schema::compile`] does not fail with it.
+    #[error(
+        "pattern {0:?} cannot be checked in linear time; write it without look-around and back-references, and shorter"
+    )]
+    UncheckedPattern(String),
     /// A `$ref` does not lead to a schema in the same document. Nothing is fetched.
     #[error("unknown $ref {0:?}: expected a reference to a schema in the same document; nothing is fetched")]
     Reference(String),
@@ -103,6 +117,17 @@ impl From<Refused> for SchemaError {
     fn from(refused: Refused) -> Self {
         Self::Size(refused)
     }
+}
+
+/// A part of a schema that values are not checked against.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UncheckedPart {
+    /// Where in the schema: a JSON pointer, as `/properties/n/pattern`, whose beginning is replaced by `…` if it is longer than
+    /// 300 characters.
+    pub place: String,
+    /// Why the part is not checked.
+    pub reason: SchemaError,
 }
 
 /// Why a schema does not admit a value.
@@ -188,17 +213,50 @@ impl Schema {
     /// # Errors
     /// As [`compile`](Self::compile).
     pub fn compile_within(schema: &Json, budget: &Budget) -> Result<Self, SchemaError> {
+        Self::compile_as(Reading::Strict, schema, budget)
+    }
+
+    /// Compiles a schema that other people wrote. A part that cannot be read admits everything, and so does a part that takes
+    /// too many steps for a single value; [`unchecked`](Self::unchecked) returns them. A member that is `null` counts as left
+    /// out. Whatever the author may have meant by an unchecked part, no value is rejected because of it.
+    ///
+    /// ```
+    /// use execbox::Schema;
+    /// use serde_json::json;
+    ///
+    /// # fn main() -> Result<(), execbox::SchemaError> {
+    /// let schema = json!({ "type": "object", "properties": { "at": { "type": "datetime" }, "n": { "type": "integer" } } });
+    /// let schema = Schema::compile_lenient(&schema)?;
+    /// assert_eq!(schema.unchecked()[0].place, "/properties/at/type");
+    /// assert!(schema.check(&json!({ "at": 5, "n": 1 }), "input").is_ok());
+    /// assert!(schema.check(&json!({ "at": 5, "n": "x" }), "input").is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`SchemaError::Size`]: the schema takes more than 64 MiB of memory.
+    pub fn compile_lenient(schema: &Json) -> Result<Self, SchemaError> {
+        Self::compile_as(Reading::Lenient, schema, &Budget::new(MAX_SCHEMA_BYTES))
+    }
+
+    pub(super) fn compile_as(reading: Reading, schema: &Json, budget: &Budget) -> Result<Self, SchemaError> {
         let mut meter = Meter::new(budget, MAX_SCHEMA_BYTES, &|| false);
-        let compiled = compile::compile(schema, &mut meter)?;
-        let describes_object =
-            schema.get("type").is_some_and(|kind| kind == "object") || schema.get("properties").is_some();
+        let compiled = compile::compile(schema, reading, &mut meter)?;
+        let describes_object = schema.get("type").is_some_and(|kind| kind == "object")
+            || schema.get("properties").is_some_and(|properties| !properties.is_null());
         Ok(Self { compiled, describes_object, turn: Mutex::new(()), _charge: meter.finish() })
     }
 
-    /// Regular expressions of the schema that values are not checked against: those with look-around or back-references,
-    /// which cannot be matched in linear time, and very long ones.
-    pub fn unchecked_patterns(&self) -> &[String] {
+    /// The first 8 parts of the schema that values are not checked against. [`compile`](Self::compile) leaves only patterns
+    /// unchecked: those with look-around or back-references, which cannot be matched in linear time, and very long ones.
+    pub fn unchecked(&self) -> &[UncheckedPart] {
         &self.compiled.unchecked
+    }
+
+    /// The number of unchecked parts beyond the first 8.
+    pub fn more_unchecked(&self) -> usize {
+        self.compiled.more_unchecked
     }
 
     /// The value of an argument that the guest omitted: `{}` for a schema that describes an object, else `null`.

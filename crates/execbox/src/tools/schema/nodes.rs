@@ -20,6 +20,25 @@ pub(super) enum Node {
     Keywords(Keywords),
 }
 
+impl Node {
+    /// The schemas that apply to the same value.
+    pub(super) fn in_place(&self) -> Vec<NodeId> {
+        self.keywords().iter().flat_map(Keyword::in_place).collect()
+    }
+
+    /// The schemas that apply to the same value or to parts of it.
+    pub(super) fn subschemas(&self) -> Vec<NodeId> {
+        self.keywords().iter().flat_map(Keyword::subschemas).collect()
+    }
+
+    fn keywords(&self) -> &[Keyword] {
+        match self {
+            Self::Any | Self::Nothing => &[],
+            Self::Keywords(keywords) => &keywords.list,
+        }
+    }
+}
+
 /// The keywords of a schema, in the order in which they are checked: cheap ones first, `unevaluated…` last.
 #[derive(Debug, Default)]
 pub(super) struct Keywords {
@@ -33,23 +52,44 @@ pub(super) enum Keyword {
     Type(Vec<Kind>),
     Const(Json),
     Enum(Enumeration),
-    Compare { comparison: Comparison, bound: Number },
+    Compare {
+        comparison: Comparison,
+        bound: Number,
+    },
     MultipleOf(Number),
-    Size { size: Size, bound: u64 },
+    Size {
+        size: Size,
+        bound: u64,
+    },
     Pattern(Pattern),
     UniqueItems,
     Required(Vec<Box<str>>),
     DependentRequired(Vec<(Box<str>, Vec<Box<str>>)>),
     PropertyNames(NodeId),
     Properties(Properties),
-    Items { prefix: Vec<NodeId>, rest: Option<NodeId> },
-    Contains { schema: NodeId, min: u64, max: Option<u64> },
+    Items {
+        prefix: Vec<NodeId>,
+        rest: Option<NodeId>,
+    },
+    Contains {
+        schema: NodeId,
+        min: u64,
+        max: Option<u64>,
+    },
     Reference(NodeId),
     AllOf(Vec<NodeId>),
     AnyOf(Vec<NodeId>),
-    OneOf(Vec<NodeId>),
+    OneOf {
+        schemas: Vec<NodeId>,
+        /// Whether no second schema may admit the value.
+        is_exclusive: bool,
+    },
     Not(NodeId),
-    If { condition: NodeId, then: Option<NodeId>, otherwise: Option<NodeId> },
+    If {
+        condition: NodeId,
+        then: Option<NodeId>,
+        otherwise: Option<NodeId>,
+    },
     DependentSchemas(Vec<(Box<str>, NodeId)>),
     UnevaluatedItems(NodeId),
     UnevaluatedProperties(NodeId),
@@ -138,12 +178,28 @@ impl Keyword {
     pub(super) fn in_place(&self) -> Vec<NodeId> {
         match self {
             Self::Reference(target) | Self::Not(target) => vec![*target],
-            Self::AllOf(schemas) | Self::AnyOf(schemas) | Self::OneOf(schemas) => schemas.clone(),
+            Self::AllOf(schemas) | Self::AnyOf(schemas) | Self::OneOf { schemas, .. } => schemas.clone(),
             Self::If { condition, then, otherwise } => {
                 [Some(*condition), *then, *otherwise].into_iter().flatten().collect()
             }
             Self::DependentSchemas(schemas) => schemas.iter().map(|(_, schema)| *schema).collect(),
             _ => Vec::new(),
+        }
+    }
+
+    /// The schemas that apply to the same value or to parts of it.
+    fn subschemas(&self) -> Vec<NodeId> {
+        match self {
+            Self::PropertyNames(schema)
+            | Self::Contains { schema, .. }
+            | Self::UnevaluatedItems(schema)
+            | Self::UnevaluatedProperties(schema) => vec![*schema],
+            Self::Properties(Properties { named, patterns, additional }) => {
+                let patterns = patterns.iter().map(|(_, schema)| schema);
+                named.values().chain(patterns).chain(additional).copied().collect()
+            }
+            Self::Items { prefix, rest } => prefix.iter().chain(rest).copied().collect(),
+            in_place => in_place.in_place(),
         }
     }
 }

@@ -263,7 +263,7 @@ fn patterns_are_linear_and_what_needs_backtracking_is_not_checked() {
     let value = json!({ ("a".repeat(50_000)): "a".repeat(50_000) });
     assert!(evil.unwrap().check(&value, "input").is_err());
     let around = Schema::compile(&json!({ "pattern": "^(?!b)a$", "minLength": 1 })).unwrap();
-    assert_eq!(around.unchecked_patterns(), ["^(?!b)a$"]);
+    assert_eq!(around.unchecked()[0].reason, SchemaError::UncheckedPattern("^(?!b)a$".to_owned()));
     assert!(around.check(&json!("x"), "input").is_ok() && around.check(&json!(""), "input").is_err());
 }
 
@@ -279,6 +279,65 @@ fn compiled_schemas_are_charged() {
     assert!(matches!(refused, SchemaError::Size(Refused::Exhausted(_))), "{refused}");
     drop(compiled);
     assert_eq!(budget.used(), 0);
+}
+
+fn lenient(schema: &Json) -> Schema {
+    Schema::compile_lenient(schema).unwrap()
+}
+
+#[test]
+fn leniently_only_the_schemas_beyond_a_limit_are_unchecked() {
+    let long = lenient(&chain(3_500, |previous| previous));
+    assert!(long.unchecked().iter().all(|part| part.reason == SchemaError::Chain));
+    assert_eq!(long.unchecked().len() + long.more_unchecked(), 3_500 / MAX_CHAIN);
+    assert!(long.check(&json!(1), "input").is_ok());
+    for keyword in ["anyOf", "oneOf", "allOf"] {
+        let schema = lenient(&chain(30, |previous| json!({ "minLength": 2, keyword: [previous, previous] })));
+        assert!(schema.unchecked().iter().all(|part| part.reason == SchemaError::Branches));
+        assert!(
+            schema.check(&json!("ab"), "input").is_ok() && schema.check(&json!("a"), "input").is_err(),
+            "{keyword}"
+        );
+    }
+    let items: Json = (0..40).map(|at| json!({ "$ref": format!("r{at}") })).collect();
+    let resource =
+        |at: usize| json!({ "$id": format!("r{at}"), "$dynamicAnchor": format!("a{}", at / 2), "prefixItems": items });
+    let all: Json = (0..40).map(resource).collect();
+    let scopes = lenient(&json!({ "type": "array", "prefixItems": items, "$defs": { "all": { "anyOf": all } } }));
+    assert!(scopes.unchecked().iter().all(|part| part.reason == SchemaError::Scopes) && scopes.more_unchecked() > 0);
+    assert!(scopes.check(&json!([[[["a"]]]]), "input").is_ok() && scopes.check(&json!(1), "input").is_err());
+}
+
+#[test]
+fn unchecked_parts_are_bounded_in_number_and_length() {
+    let name = "n~/\u{202e}".repeat(100);
+    let members: serde_json::Map<String, Json> =
+        (0..1_000).map(|n| (format!("{n}{name}"), json!({ "type": name, "pattern": format!("({name}") }))).collect();
+    let mut schema = json!({ "properties": members });
+    for _ in 0..50 {
+        schema = json!({ "items": schema });
+    }
+    let schema = lenient(&schema);
+    assert_eq!((schema.unchecked().len(), schema.more_unchecked()), (8, 1_992));
+    for UncheckedPart { place, reason } in schema.unchecked() {
+        assert!(place.starts_with('…') && place.chars().count() < 400, "{place}");
+        assert!(place.ends_with("/type") || place.ends_with("/pattern"), "{place}");
+        assert!(reason.to_string().chars().count() < 2_000, "{reason}");
+    }
+}
+
+#[test]
+fn schemas_that_nest_deeply_are_read_without_recursion() {
+    let object = |name: &str, value: Json| Json::Object([(name.to_owned(), value)].into_iter().collect());
+    let mut schema = json!({ "type": "int" });
+    for _ in 0..20_000 {
+        schema = object("items", object("not", schema));
+    }
+    let compiled = lenient(&schema);
+    assert_eq!(compiled.unchecked().len(), 1);
+    assert!(compiled.check(&json!([[[]]]), "input").is_ok());
+    // Dropping such a value recurses.
+    std::mem::forget(schema);
 }
 
 fn value() -> impl Strategy<Value = Json> {
@@ -428,6 +487,75 @@ proptest! {
         for value in items.chunks(4) {
             let value = Json::from(value);
             prop_assert_eq!(ours.check(&value, "value").is_ok(), other.is_valid(&value), "{} {}", document, value);
+        }
+    }
+}
+
+/// The JSON pointers of all values inside `json`, but for those in values that are no schemas.
+fn places_in(json: &Json) -> Vec<String> {
+    let mut places = Vec::new();
+    let mut waiting = vec![(String::new(), json)];
+    while let Some((place, json)) = waiting.pop() {
+        match json {
+            Json::Object(members) => {
+                waiting.extend(members.iter().map(|(name, member)| (format!("{place}/{name}"), member)));
+            }
+            Json::Array(items) => {
+                waiting.extend(items.iter().enumerate().map(|(at, item)| (format!("{place}/{at}"), item)));
+            }
+            _ => {}
+        }
+        places.push(place);
+    }
+    places
+}
+
+/// JSON that stands where it should not.
+fn misplaced() -> impl Strategy<Value = Json> {
+    let texts = ["string", "int", "(?i)^a$", "^(?!b)", "#/$defs/x", "#", "https://example.com/x", "10", "false"];
+    prop_oneof![
+        2 => value(),
+        2 => prop::sample::select(texts.to_vec()).prop_map(Json::from),
+        1 => prop::sample::select(vec![json!(-1), json!(1.5), json!({}), json!([]), json!([5]), json!({ "a": 5 })]),
+        1 => schema(),
+    ]
+}
+
+/// A document of a schema and a definition, in one of two drafts.
+fn document() -> impl Strategy<Value = Json> {
+    (schema(), schema(), any::<bool>()).prop_map(|(schema, named, is_old)| {
+        let draft = if is_old { "http://json-schema.org/draft-07/schema#" } else { "" };
+        json!({ "$schema": draft, "allOf": [schema], "$defs": { "named": named } })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_value_is_rejected_because_of_a_part_that_cannot_be_read(
+        original in document(), at in any::<prop::sample::Index>(), misplaced in misplaced(),
+        values in prop::collection::vec(value(), 8),
+    ) {
+        let mut mutated = original.clone();
+        let place = at.get(&places_in(&original)).clone();
+        *mutated.pointer_mut(&place).unwrap() = misplaced;
+        let (before, after) = (lenient(&original), lenient(&mutated));
+        let strict = Schema::compile(&mutated);
+        if !after.unchecked().is_empty() {
+            let is_expensive = |part: &UncheckedPart| matches!(part.reason, SchemaError::UncheckedPattern(_));
+            prop_assert!(strict.is_err() || after.unchecked().iter().all(is_expensive), "{} {}", original, mutated);
+        }
+        // The original is what the author may have meant, if the mutation is the only part that cannot be read.
+        let is_repair = matches!(after.unchecked(), [part] if place.starts_with(&part.place)) && after.more_unchecked() == 0;
+        for value in values {
+            let admitted = after.check(&value, "value");
+            if is_repair && before.unchecked().is_empty() && before.check(&value, "value").is_ok() {
+                prop_assert!(admitted.is_ok(), "{} {} {}: {:?}", original, mutated, value, admitted);
+            }
+            if let Ok(strict) = &strict {
+                prop_assert_eq!(strict.check(&value, "value").is_ok(), admitted.is_ok(), "{} {}", mutated, value);
+            }
         }
     }
 }

@@ -166,7 +166,7 @@ impl<'s, 'v, 'm> Check<'s, 'v, 'm> {
             }
             Keyword::Enum(values) => self.enumeration(values, value),
             Keyword::Reference(target) => self.node(*target, value, seen),
-            Keyword::AllOf(_) | Keyword::AnyOf(_) | Keyword::OneOf(_) | Keyword::Not(_) | Keyword::If { .. } => {
+            Keyword::AllOf(_) | Keyword::AnyOf(_) | Keyword::OneOf { .. } | Keyword::Not(_) | Keyword::If { .. } => {
                 self.combinator(keyword, value, seen)
             }
             _ => match value {
@@ -237,11 +237,11 @@ impl<'s, 'v, 'm> Check<'s, 'v, 'm> {
                 }
                 Ok(self.expect(holds, || not_listed(value, "any of", "anyOf")))
             }
-            Keyword::OneOf(schemas) => {
+            Keyword::OneOf { schemas, is_exclusive } => {
                 let mut matches = 0;
                 for schema in schemas {
                     matches += usize::from(self.quietly(*schema, value, seen.as_deref_mut())?);
-                    if matches > 1 {
+                    if matches > 1 && *is_exclusive {
                         return Ok(self.fail(|| {
                             format!(
                                 "{} is valid under more than one of the schemas listed in the 'oneOf' keyword",
@@ -250,7 +250,7 @@ impl<'s, 'v, 'm> Check<'s, 'v, 'm> {
                         }));
                     }
                 }
-                Ok(self.expect(matches == 1, || not_listed(value, "any of", "oneOf")))
+                Ok(self.expect(matches > 0, || not_listed(value, "any of", "oneOf")))
             }
             Keyword::Not(schema) => {
                 let holds = !self.quietly(*schema, value, None)?;
@@ -563,7 +563,7 @@ impl<'s, 'v, 'm> Check<'s, 'v, 'm> {
             }
             for (pattern, schema) in patterns {
                 self.meter.spend(pattern.steps(name))?;
-                if pattern.is_checked() && pattern.matches(name) {
+                if pattern.matches(name) {
                     described = true;
                     valid &= self.at(PathStep::Key(name), *schema, member)?;
                 }
