@@ -8,6 +8,7 @@ mod http;
 mod kept;
 mod lenient;
 mod live;
+mod mutated;
 mod oauth;
 mod remote;
 mod requests;
