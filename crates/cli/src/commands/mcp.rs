@@ -14,8 +14,8 @@ use execbox::{CancellationToken, Limits, Provider, TypeScript};
 use execbox_mcp::rmcp::ServiceExt as _;
 use execbox_mcp::rmcp::service::ServerInitializeError;
 use execbox_mcp::server::{
-    self, CodeServer, HttpError, HttpOptions, HttpServer, ProviderSource, ServerOptions, StateOptions, StateStore,
-    UnavailableNamespace,
+    self, CodeServer, HttpError, HttpOptions, HttpServer, LineTransport, ProviderSource, ServerOptions, StateOptions,
+    StateStore, UnavailableNamespace,
 };
 use execbox_mcp::servers::Servers;
 use execbox_mcp::upstream::{LineSink, UpstreamOptions};
@@ -432,7 +432,7 @@ enum Client {
 async fn serve(server: CodeServer, stop: CancellationToken) -> io::Result<Client> {
     let ended = CancellationToken::new();
     let input = Input { reader: tokio::io::stdin(), ended: ended.clone() };
-    let running = match server.serve_with_ct((input, tokio::io::stdout()), stop.clone()).await {
+    let running = match server.serve_with_ct(LineTransport::new(input, tokio::io::stdout()), stop.clone()).await {
         Ok(running) => running,
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
             return Ok(Client::Absent);

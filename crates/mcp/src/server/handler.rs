@@ -7,9 +7,9 @@ use execbox::core::text::{Keep, cut, escape};
 use execbox::{Provider, ScriptFunction};
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation,
-    InitializeRequestParams, InitializeResult, JsonObject, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
-    ServerConfig, SubscriptionFilter,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult, ErrorData,
+    Implementation, InitializeRequestParams, InitializeResult, JsonObject, ListToolsResult, PaginatedRequestParams,
+    ServerCapabilities, ServerConfig, SubscriptionFilter,
 };
 use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 use serde::Deserialize;
@@ -21,7 +21,7 @@ use super::explain::Explainer;
 use super::finder::{self, Searched};
 use super::run::{self, Program};
 use super::state::{self, State};
-use super::{CatalogCache, CodeServer, Layout, ServerOptions, UnavailableNamespace, live};
+use super::{CatalogCache, CodeServer, Layout, ServerOptions, UnavailableNamespace, live, reading};
 use crate::text::{make_json_visible, make_visible, words};
 
 impl ServerHandler for CodeServer {
@@ -84,6 +84,14 @@ impl ServerHandler for CodeServer {
         };
         let failed = |why| CallToolResult::error(vec![ContentBlock::text(why)]);
         Ok(visible(answer.unwrap_or_else(failed)).into())
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(reading::unknown_method(&request.method))
     }
 }
 

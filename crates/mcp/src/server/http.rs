@@ -7,9 +7,11 @@
 //! Clients of protocol 2026-07-28 have no sessions; older ones have. In both cases, a request that its client cancels or
 //! drops cancels its guest and the tool calls of the guest.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -25,6 +27,7 @@ use hyper::body::{Body as _, Frame, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rmcp::model::ErrorCode;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::sync::SetOnce;
 use tokio::task::JoinSet;
@@ -34,6 +37,7 @@ use super::CodeServer;
 use super::connections::{Connection, Connections, Phase, Serving, Stalling};
 use super::heads::{Ambiguity, CheckedStream};
 use super::peers::Peer;
+use super::reading::{self, Answer, Readable};
 use super::sessions::{self, Opener, Sessions};
 use crate::upstream::memory_of;
 
@@ -327,7 +331,7 @@ impl Service {
         charge.add(memory_of(&body).saturating_sub(body.len()))?;
         let ends_session = head.method == Method::DELETE;
         let opener = Opener::new(peer);
-        let mut response = opener.scope(self.mcp.handle(Request::from_parts(head, Full::new(body)))).await;
+        let mut response = opener.scope(self.answer(head, body)).await;
         drop(charge);
         if opener.was_refused() {
             return Ok(unavailable("All sessions are in use; end one, or try again later.\n"));
@@ -339,6 +343,42 @@ impl Service {
         let kept = (self.held.charge(length.unwrap_or_default())?, serving);
         Ok(response.map(|body| body.map_frame(move |frame| kept_for(frame, &kept)).boxed()))
     }
+
+    /// Lets rmcp answer a request. A body that is no message is answered here, once rmcp has accepted the head: that is when it
+    /// reads the body.
+    async fn answer(&self, head: Parts, body: Bytes) -> HttpResponse {
+        let (body, answer) = read(&body);
+        let is_read = Arc::new(AtomicBool::new(false));
+        let reading = Arc::clone(&is_read);
+        let body = Full::new(body).map_frame(move |frame| {
+            reading.store(true, Ordering::Relaxed);
+            frame
+        });
+        let response = Box::pin(self.mcp.handle(Request::from_parts(head, body))).await;
+        match answer {
+            Some(answer) if is_read.load(Ordering::Relaxed) => unreadable(&answer),
+            _ => response,
+        }
+    }
+}
+
+/// The body as rmcp reads it, or a body that rmcp does not accept, and the answer to the one that is no message.
+fn read(body: &Bytes) -> (Bytes, Option<Answer>) {
+    match reading::read(body) {
+        Ok(Readable { text: Cow::Borrowed(text), .. }) => (body.slice_ref(text.as_bytes()), None),
+        Ok(Readable { text: Cow::Owned(text), .. }) => (text.into(), None),
+        Err(unreadable) => (Bytes::from_static(b"unreadable"), Some(unreadable.into_answer())),
+    }
+}
+
+/// The response to a body that is no message.
+fn unreadable(answer: &Answer) -> HttpResponse {
+    let mut response = Response::new(Full::new(Bytes::from(answer.to_json())).boxed());
+    // A request with invalid parameters is a request that was received: clients read the error of a successful response.
+    let is_received = answer.id.is_some() && answer.error.code != ErrorCode::INVALID_REQUEST;
+    *response.status_mut() = if is_received { StatusCode::OK } else { StatusCode::BAD_REQUEST };
+    response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+    response
 }
 
 /// Why a request is not handled.

@@ -1,7 +1,8 @@
 //! An MCP server over providers: models search for tools and write code that calls them.
 //!
-//! [`CodeServer`] is a handler for rmcp, to be served over any of its transports, once per client. [`HttpServer`] serves
-//! it over streamable HTTP to many clients.
+//! [`CodeServer`] is a handler for rmcp, to be served over any of its transports, once per client. [`LineTransport`] is the one
+//! for standard input and output. [`HttpServer`] serves it over streamable HTTP to many clients. Both answer requests that
+//! cannot be read.
 //!
 //! | tool | purpose |
 //! |---|---|
@@ -20,12 +21,14 @@ mod finder;
 mod handler;
 mod heads;
 mod http;
+mod lines;
 mod live;
 mod media;
 mod options;
 mod peers;
 mod programs;
 mod question;
+mod reading;
 mod results;
 mod run;
 pub mod search;
@@ -33,6 +36,7 @@ mod session;
 mod sessions;
 mod state;
 mod synonyms;
+mod typed;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -50,6 +54,7 @@ use session::{Session, States};
 
 pub use catalog::{Catalog, FoundTool, Instructions, Page, Query, UnknownTool};
 pub use http::{HttpError, HttpOptions, HttpServer};
+pub use lines::LineTransport;
 pub use options::{Layout, ProviderSource, ServerOptions, UnavailableNamespace};
 pub use question::{Question, UnshowableCall, question, whole_question};
 pub use state::{

@@ -25,7 +25,7 @@ pub(crate) struct Served {
 }
 
 /// Serves the fake over HTTP, behind a code server.
-async fn serve(fake: &Fake, options: HttpOptions) -> Served {
+pub(crate) async fn serve(fake: &Fake, options: HttpOptions) -> Served {
     serve_code(code_server(fake).await, options).await
 }
 
@@ -38,23 +38,23 @@ pub(crate) async fn serve_code(server: CodeServer, options: HttpOptions) -> Serv
 
 /// A response: status, headers in lower case, body.
 #[derive(Debug)]
-struct Answer {
-    status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     headers: String,
-    body: String,
+    pub(crate) body: String,
 }
 
 impl Answer {
-    fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
 }
 
 impl Served {
     /// Sends a request unchanged.
-    async fn raw(&self, request: &str) -> Answer {
+    pub(crate) async fn raw(&self, request: impl AsRef<[u8]>) -> Answer {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
-        stream.write_all(request.as_bytes()).await.unwrap();
+        stream.write_all(request.as_ref()).await.unwrap();
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer).await;
         let answer = String::from_utf8(answer).unwrap();
@@ -65,7 +65,7 @@ impl Served {
     }
 
     /// The head of a request whose connection is closed after the response.
-    fn head(&self, line: &str, headers: &str) -> String {
+    pub(crate) fn head(&self, line: &str, headers: &str) -> String {
         let host = if headers.contains("Host:") { String::new() } else { format!("Host: {}\r\n", self.address) };
         format!("{line} HTTP/1.1\r\n{host}Connection: close\r\n{headers}\r\n")
     }
@@ -77,7 +77,7 @@ impl Served {
     }
 
     /// Opens a session of an older protocol and returns its header.
-    async fn session(&self, version: &str) -> String {
+    pub(crate) async fn session(&self, version: &str) -> String {
         let client = json!({ "name": "raw", "version": "1" });
         let params = json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": client });
         let answer = self.raw(&self.post("", &message("initialize", Some(1), &params))).await;

@@ -10,6 +10,7 @@ mod lenient;
 mod live;
 mod mutated;
 mod oauth;
+mod reading;
 mod remote;
 mod requests;
 mod resources;

@@ -167,6 +167,28 @@ fn status_is_printed_at_the_start_and_the_end_of_input_ends_the_server() {
     insta::assert_snapshot!(transcript(&dir, &commands));
 }
 
+/// `crates/mcp/tests/reading.cases` has the messages.
+#[test]
+fn requests_that_cannot_be_read_are_answered() {
+    let dir = directory("mcp-reading");
+    fs::write(dir.join("tools.json"), stub_file("shop", "{}")).unwrap();
+    let lines = [
+        r#"{"jsonrpc":"2.0","id":3,"#,
+        r#"{"jsonrpc":"2.0","id":4,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"raw","version":"1"}}}"#,
+        r#"{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"mcp_execute_code","arguments":"{\"code\":\"1\"}"}}"#,
+        r#"{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"mcp_execute_code","arguments":{"code":"\"a\ud83d\".length"}}}"#,
+    ];
+    let output = Typed::new(&["mcp", "--tools", "tools.json"]).stdin(&lines.join("\n")).output(&dir);
+    let answers = text(output.stdout);
+    let answers: Vec<Json> = answers.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let answer = |id: &Json| answers.iter().find(|answer| answer["id"] == *id).unwrap();
+    assert_eq!(answers.len(), 4, "{answers:?}");
+    assert_eq!(answer(&Json::Null)["error"]["code"], -32700);
+    let expected = "invalid params of tools/call: \"arguments\": expected an object, got a string";
+    assert_eq!(answer(&json!(5))["error"], json!({ "code": -32602, "message": expected }));
+    assert_eq!(answer(&json!(6))["result"]["structuredContent"]["result"], 2);
+}
+
 #[tokio::test]
 async fn a_client_searches_and_runs_code_over_two_servers() {
     let session = Session::start(&shop("mcp-session"), &["--config", "servers.json"]).await;
