@@ -8,7 +8,7 @@ use execbox_testkit::cases::{Case, CaseFile};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use rmcp::ServiceExt as _;
-use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ErrorData, JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport as _;
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -223,6 +223,43 @@ async fn outcome(lines: Vec<u8>) -> (Vec<ClientJsonRpcMessage>, Vec<Json>) {
     let (mut reader, mut written) = (near, String::new());
     reader.read_to_string(&mut written).await.unwrap();
     (messages, written.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
+}
+
+#[tokio::test]
+async fn a_response_that_cannot_be_read_fails_the_request_of_the_server() {
+    for response in [
+        r#"{"jsonrpc":"2.0","id":0,"error":"no"}"#.to_owned(),
+        r#"{"id":0,"result":{}}"#.to_owned(),
+        format!(r#"{{"jsonrpc":"2.0","id":0,"result":"{}"}}"#, "x".repeat(17 << 20)),
+        format!(r#"{{"jsonrpc":"2.0","id":0,"result":{}{}}}"#, "[".repeat(200), "]".repeat(200)),
+    ] {
+        let (messages, written) = outcome(format!("{INITIALIZE}\n{response}\n").into_bytes()).await;
+        let [JsonRpcMessage::Request(_), JsonRpcMessage::Error(error)] = &messages[..] else { panic!("{messages:?}") };
+        assert_eq!((json!(error.id), written.len()), (json!(0), 0), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_line_that_arrives_in_parts_is_read_although_reading_is_interrupted() {
+    let (mut near, far) = tokio::io::duplex(1 << 10);
+    let mut transport = LineTransport::new(far, tokio::io::sink());
+    for part in INITIALIZE.as_bytes().chunks(40) {
+        near.write_all(part).await.unwrap();
+        assert!(tokio::time::timeout(Duration::from_millis(5), transport.receive()).await.is_err());
+    }
+    near.write_all(b"\n").await.unwrap();
+    assert!(matches!(transport.receive().await, Some(JsonRpcMessage::Request(_))));
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_does_not_delay_the_end() {
+    let (_near, far) = tokio::io::duplex(8);
+    let mut transport = LineTransport::new(tokio::io::empty(), far);
+    let error = ErrorData::internal_error("longer than the buffer", None);
+    let sending = tokio::spawn(transport.send(ServerJsonRpcMessage::error(error, None)));
+    tokio::task::yield_now().await;
+    tokio::time::timeout(Duration::from_secs(5), transport.close()).await.unwrap().unwrap();
+    assert!(!sending.is_finished());
 }
 
 /// A change to a line: bytes at a place, in place of some of its own.
