@@ -21,7 +21,7 @@ use super::explain::Explainer;
 use super::finder::{self, Searched};
 use super::run::{self, Program};
 use super::state::{self, State};
-use super::{CatalogCache, CodeServer, Layout, ServerOptions, UnavailableNamespace, live, reading};
+use super::{CatalogCache, CodeServer, Layout, ServerOptions, UnavailableNamespace, live, reading, typed};
 use crate::text::{make_json_visible, make_visible, words};
 
 impl ServerHandler for CodeServer {
@@ -95,8 +95,9 @@ impl ServerHandler for CodeServer {
     }
 }
 
+/// Reads the arguments of a tool, in any form in which clients send what the schema means.
 fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, String> {
-    serde_json::from_value(Json::Object(arguments)).map_err(|error| format!("invalid arguments: {error}"))
+    typed::read(Json::Object(typed::normalized(arguments))).map_err(|error| format!("invalid arguments: {error}"))
 }
 
 #[derive(Deserialize)]
@@ -119,9 +120,12 @@ struct GrantedProviders {
 impl CodeServer {
     async fn search(
         &self,
-        arguments: JsonObject,
+        mut arguments: JsonObject,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, String> {
+        if let Some(name @ Json::String(_)) = arguments.get_mut("describe") {
+            *name = Json::Array(vec![name.take()]);
+        }
         let query: Query = read(arguments)?;
         self.settled(|name| query.namespace.as_deref().is_none_or(|namespace| namespace == name)).await;
         let state = self.state(context);

@@ -1,6 +1,7 @@
 //! Reads JSON of clients as a Rust type, with errors that name the member at fault in words of JSON.
 
 use execbox::core::text::{Keep, cut, escape};
+use rmcp::model::JsonObject;
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 use serde_path_to_error::{Path, Segment};
@@ -14,6 +15,24 @@ pub(super) fn read<T: DeserializeOwned>(mut value: Json) -> Result<T, String> {
             None => shown(place) + &bounded(&error.inner().to_string(), MAX_REASON),
         }
     })
+}
+
+/// Members as Rust types expect them: without those that are `null`, which means that they are missing, and with integers in
+/// place of numbers such as `5.0`, which are integers in JSON Schema.
+pub(super) fn normalized(mut members: JsonObject) -> JsonObject {
+    members.retain(|_, value| !value.is_null());
+    for value in members.values_mut() {
+        if let Some(integer) = value.as_f64().filter(|_| value.is_f64()).and_then(integer) {
+            *value = integer.into();
+        }
+    }
+    members
+}
+
+/// The integer that a number is, if no other integer is the same number.
+fn integer(number: f64) -> Option<i64> {
+    let is_exact = number.fract() == 0.0 && number.abs() <= MAX_EXACT;
+    is_exact.then(|| format!("{number:.0}").parse().ok()).flatten()
 }
 
 /// A value of another kind than its place has.
@@ -83,6 +102,9 @@ fn bounded(text: &str, max: usize) -> String {
     escape(&cut(text, max), Keep::Nothing).into_owned()
 }
 
+/// The largest integer that a number of JavaScript represents exactly: 2^53 - 1.
+const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
+
 /// The maximum length of a place and of a reason, in characters: both may contain text of the client.
 const MAX_PLACE: usize = 100;
 const MAX_REASON: usize = 200;
@@ -122,6 +144,20 @@ mod tests {
         ] {
             assert_eq!(read::<Sample>(value).unwrap_err(), expected);
         }
+    }
+
+    #[test]
+    fn only_exact_integers_and_null_are_normalized() {
+        let members = json!({
+            "a": null, "b": 5.0, "c": -0.0, "d": 5.5, "e": 9_007_199_254_740_991.0, "f": 9_007_199_254_740_992.0, "g": 1e300,
+            "h": [null, 5.0], "i": 7, "j": u64::MAX
+        });
+        let Json::Object(members) = members else { unreachable!() };
+        let expected = json!({
+            "b": 5, "c": 0, "d": 5.5, "e": 9_007_199_254_740_991_i64, "f": 9_007_199_254_740_992.0, "g": 1e300,
+            "h": [null, 5.0], "i": 7, "j": u64::MAX
+        });
+        assert_eq!(Json::Object(normalized(members)), expected);
     }
 
     #[test]

@@ -90,12 +90,60 @@ async fn failures_are_errors_that_models_can_read() {
         (&error["stack"][0]["file"], &error["position"]["line"]),
         (&json!("<script>"), &error["stack"][0]["line"])
     );
-    for arguments in [json!({}), json!({ "code": 1 }), json!({ "code": "1", "cod": 2 })] {
-        let result = call(&client, "mcp_execute_code", arguments).await;
-        assert!(result.is_error == Some(true) && text(&result).contains("invalid arguments"));
-    }
     let unknown = client.call_tool(CallToolRequestParams::new("other")).await;
     assert!(unknown.is_err());
+}
+
+#[tokio::test]
+async fn invalid_arguments_are_errors_in_words_of_the_schema() {
+    let (client, _) = client(Vec::new, ServerOptions::default()).await;
+    for (tool, arguments, expected) in [
+        ("mcp_execute_code", json!({}), "missing field `code`"),
+        ("mcp_execute_code", json!({ "code": null }), "missing field `code`"),
+        ("mcp_execute_code", json!({ "code": 1 }), "\"code\": expected a string, got 1"),
+        (
+            "mcp_execute_code",
+            json!({ "code": "1", "cod": 2 }),
+            "\"cod\": unknown field `cod`, expected `code` or `timeoutMs`",
+        ),
+        (
+            "mcp_code",
+            json!({ "code": "1", "timeoutMs": "1s" }),
+            "\"timeoutMs\": expected a non-negative integer, got a string",
+        ),
+        (
+            "mcp_code",
+            json!({ "code": "1", "timeoutMs": 0.5 }),
+            "\"timeoutMs\": expected a non-negative integer, got 0.5",
+        ),
+        ("mcp_search_tools", json!({ "limit": -1 }), "\"limit\": expected a non-negative integer, got -1"),
+        ("mcp_search_tools", json!({ "readOnly": "yes" }), "\"readOnly\": expected a boolean, got a string"),
+        ("mcp_search_tools", json!({ "describe": 5 }), "\"describe\": expected an array, got 5"),
+        ("mcp_search_tools", json!({ "describe": ["a.b", 5] }), "\"describe[1]\": expected a string, got 5"),
+    ] {
+        let result = call(&client, tool, arguments).await;
+        assert_eq!((result.is_error, text(&result)), (Some(true), &*format!("invalid arguments: {expected}")));
+    }
+}
+
+#[tokio::test]
+async fn arguments_may_be_null_numbers_with_a_decimal_point_and_one_name() {
+    let fake = Fake::standard();
+    let upstream = fake.open("api", UpstreamOptions::default()).await;
+    let (client, _) = client(move || vec![upstream.provider()], ServerOptions::default()).await;
+    let result = call(&client, "mcp_execute_code", json!({ "code": "1", "timeoutMs": 5000.0 })).await;
+    assert_eq!(text(&result), "1");
+    let result = call(&client, "mcp_code", json!({ "code": "2", "timeoutMs": null })).await;
+    assert_eq!(text(&result), "2");
+    let plain = call(&client, "mcp_search_tools", json!({ "query": "echo", "limit": 1 })).await;
+    for arguments in [
+        json!({ "query": "echo", "limit": 1.0, "offset": 0.0 }),
+        json!({ "query": "echo", "limit": 1, "readOnly": null, "offset": null, "describe": null, "namespace": null }),
+    ] {
+        assert_eq!(call(&client, "mcp_search_tools", arguments).await, plain);
+    }
+    let described = call(&client, "mcp_search_tools", json!({ "describe": ["api.echo"] })).await;
+    assert_eq!(call(&client, "mcp_search_tools", json!({ "query": null, "describe": "api.echo" })).await, described);
 }
 
 #[tokio::test]
