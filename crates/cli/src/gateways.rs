@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{CliError, reason};
 use crate::exit::Exit;
+use crate::servers::note_lines;
 use crate::{ownership, private};
 
 /// The published state of a gateway. The reasons are for its operator: they name programs and paths.
@@ -43,6 +44,9 @@ pub(crate) struct Server {
     pub(crate) tools: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
+    /// What of the server is not used.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) notes: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,14 +70,16 @@ impl State {
 }
 
 impl From<Status> for Server {
-    fn from(Status { name, namespace, state }: Status) -> Self {
+    fn from(status: Status) -> Self {
+        let notes = note_lines(&status).into_iter().map(|(line, _)| line).collect();
+        let Status { name, namespace, state } = status;
         let (state, tools, reason) = match state {
             ServerState::Connecting => (State::Starting, None, None),
             ServerState::Ready { tools, .. } => (State::Ready, Some(tools), None),
             ServerState::Failed { reason } => (State::Failed, None, Some(reason)),
             ServerState::Closed => (State::Closed, None, None),
         };
-        Self { name, namespace, state, tools, reason }
+        Self { name, namespace, state, tools, reason, notes }
     }
 }
 

@@ -345,12 +345,15 @@ pub(crate) async fn settled(servers: &Servers) {
     }
 }
 
-/// Prints the servers that failed, and the number of tools that are not used. Returns whether any server failed.
+/// Prints the servers that failed, and what of the others is not used. Returns whether any server failed.
 pub(crate) fn print_failures(config: &Config, servers: &Servers) -> bool {
     let states = servers.status();
-    let lines = skipped_lines(config).into_iter().chain(states.iter().flat_map(state_lines));
-    for (line, _) in lines.filter(|(_, is_failure)| *is_failure) {
+    let failures = skipped_lines(config).into_iter().chain(states.iter().map(state_line));
+    for (line, _) in failures.filter(|(_, is_failure)| *is_failure) {
         line.lines().for_each(|line| report::note(&line));
+    }
+    for (line, _) in states.iter().flat_map(note_lines) {
+        report::note(&line);
     }
     let is_failure = |status: &Status| matches!(status.state, ServerState::Failed { .. });
     config.skipped.iter().any(|skipped| skipped.reason.is_failure()) || states.iter().any(is_failure)
@@ -362,22 +365,30 @@ pub(crate) fn skipped_lines(config: &Config) -> Vec<(String, bool)> {
     config.skipped.iter().map(line).collect()
 }
 
-/// The lines about the state of a server, and whether each is about a failure. A text may include the stderr tail of the
-/// server, on further lines.
-pub(crate) fn state_lines(status: &Status) -> Vec<(String, bool)> {
-    let mut lines = vec![(line(status), matches!(status.state, ServerState::Failed { .. }))];
+/// The line about the state of a server, and whether it is about a failure. It may include the stderr tail of the server, on
+/// further lines.
+pub(crate) fn state_line(status: &Status) -> (String, bool) {
+    (line(status), matches!(status.state, ServerState::Failed { .. }))
+}
+
+/// The lines about what of a server is not used, and whether each is about a failure.
+pub(crate) fn note_lines(status: &Status) -> Vec<(String, bool)> {
+    let mut lines = Vec::new();
     let ServerState::Ready { rejected, unmatched_patterns, warnings, .. } = &status.state else { return lines };
     let mut add = |text: String, is_failure| lines.push((format!("{}: {text}", status.namespace), is_failure));
-    for warning in warnings {
+    for warning in warnings.iter().take(MAX_NOTES) {
         add(warning.to_string(), matches!(warning, Warning::NotImported { .. }));
+    }
+    if let Some(more) = warnings.len().checked_sub(MAX_NOTES + 1) {
+        add(format!("{} more warnings", more + 1), false);
     }
     for pattern in unmatched_patterns {
         add(format!("no tool matches {:?}", pattern.as_str()), false);
     }
-    for tool in rejected.iter().take(MAX_REJECTED) {
+    for tool in rejected.iter().take(MAX_NOTES) {
         add(format!("tool {:?} rejected: {}", tool.name, tool.reason), false);
     }
-    if let Some(more) = rejected.len().checked_sub(MAX_REJECTED + 1) {
+    if let Some(more) = rejected.len().checked_sub(MAX_NOTES + 1) {
         add(format!("{} more tools rejected", more + 1), false);
     }
     lines
@@ -421,5 +432,5 @@ const PLACES: &str = "MCP clients use ~/.cursor/mcp.json (Cursor), ~/.claude.jso
 /// The time that servers have to start before a line is printed.
 const QUIET_WAIT: Duration = Duration::from_secs(3);
 
-/// The maximum number of rejected tools of a server that are printed one by one.
-const MAX_REJECTED: usize = 20;
+/// The maximum number of rejected tools, and of warnings, of a server that are printed one by one.
+const MAX_NOTES: usize = 20;

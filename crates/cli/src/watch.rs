@@ -138,7 +138,7 @@ fn is_starting(status: &Status) -> bool {
 }
 
 fn report_state(status: &Status, lines: &Lines) {
-    for (line, is_failure) in servers::state_lines(status) {
+    for (line, is_failure) in [servers::state_line(status)].into_iter().chain(servers::note_lines(status)) {
         lines.add(&line, is_failure);
     }
 }

@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::backoff::Backoff;
 use crate::config::{ServerConfig, Transport};
-use crate::server::UnavailableNamespace;
+use crate::server::{AbsentTool, UnavailableNamespace};
 use crate::upstream::{
     ChildCommand, Imported, LineSink, RejectedTool, Remote, Upstream, UpstreamError, UpstreamOptions, Warning,
 };
@@ -239,13 +239,33 @@ impl Servers {
         missing.collect()
     }
 
-    /// Whether a server has this tool, by its name or its safe name, and its filter does not let it pass.
-    pub fn denies(&self, namespace: &str, tool: &str) -> bool {
+    /// Why a tool that a server has, by its name or its safe name, cannot be called.
+    pub fn absent_tool(&self, namespace: &str, tool: &str) -> Option<AbsentTool> {
+        let imported = self.imported(namespace)?;
+        let is_named = |name: &str| name == tool || SafeNames::default().assign(name) == tool;
+        if imported.filtered.iter().any(|name| is_named(name)) {
+            return Some(AbsentTool::Denied);
+        }
+        let rejected = imported.rejected.into_iter().find(|rejected| is_named(&rejected.name));
+        rejected.map(|rejected| AbsentTool::Rejected(rejected.reason))
+    }
+
+    /// The parts of a tool that are not used, with reasons.
+    pub fn unread_parts(&self, namespace: &str, tool: &str) -> Vec<String> {
+        let Some(imported) = self.imported(namespace) else { return Vec::new() };
+        let named = imported.provider.original_name(tool).unwrap_or(tool).to_owned();
+        let parts = imported.warnings.into_iter().filter_map(|warning| match warning {
+            Warning::Unread { tool, place, reason } if tool == named => Some(format!("{place}: {reason}")),
+            _ => None,
+        });
+        parts.collect()
+    }
+
+    /// The tools of a server that is ready.
+    fn imported(&self, namespace: &str) -> Option<Imported> {
         let members = self.members();
-        let Some(member) = members.iter().find(|member| member.namespace == namespace) else { return false };
-        let filtered =
-            if let State::Ready(upstream) = &*member.lock() { upstream.imported().filtered } else { return false };
-        filtered.iter().any(|name| name == tool || SafeNames::default().assign(name) == tool)
+        let member = members.iter().find(|member| member.namespace == namespace)?;
+        if let State::Ready(upstream) = &*member.lock() { Some(upstream.imported()) } else { None }
     }
 
     /// The filter for the calls of a server that a person must approve.

@@ -14,8 +14,8 @@ use execbox::{CancellationToken, Limits, Provider, TypeScript};
 use execbox_mcp::rmcp::ServiceExt as _;
 use execbox_mcp::rmcp::service::ServerInitializeError;
 use execbox_mcp::server::{
-    self, CodeServer, HttpError, HttpOptions, HttpServer, LineTransport, ProviderSource, ServerOptions, StateOptions,
-    StateStore, UnavailableNamespace,
+    self, AbsentTool, CodeServer, HttpError, HttpOptions, HttpServer, LineTransport, ProviderSource, ServerOptions,
+    StateOptions, StateStore, UnavailableNamespace,
 };
 use execbox_mcp::servers::Servers;
 use execbox_mcp::upstream::{LineSink, UpstreamOptions};
@@ -416,8 +416,12 @@ impl ProviderSource for Source {
         Box::pin(self.servers.settled_if(|name| namespaces.iter().any(|needed| needed == name)))
     }
 
-    fn is_denied(&self, namespace: &str, tool: &str) -> bool {
-        self.servers.denies(namespace, tool)
+    fn absent_tool(&self, namespace: &str, tool: &str) -> Option<AbsentTool> {
+        self.servers.absent_tool(namespace, tool)
+    }
+
+    fn unread_parts(&self, namespace: &str, tool: &str) -> Vec<String> {
+        self.servers.unread_parts(namespace, tool)
     }
 }
 

@@ -50,6 +50,10 @@ fn table(gateway: &Gateway) -> String {
         let detail = server.reason.clone().or(tools).unwrap_or_default();
         let detail = detail.lines().next().unwrap_or_default();
         lines.push(format!("  {:width$}  {:8}  {detail}", name(server), server.state.name()));
+        lines.extend(server.notes.iter().take(MAX_NOTES).map(|note| format!("    {note}")));
+        if let Some(more) = server.notes.len().checked_sub(MAX_NOTES + 1) {
+            lines.push(format!("    {} more: see `execbox status --json`", more + 1));
+        }
     }
     let lines: Vec<_> = lines.iter().map(|line| safe_line(line.trim_end()).into_owned()).collect();
     lines.join("\n")
@@ -57,6 +61,9 @@ fn table(gateway: &Gateway) -> String {
 
 /// The maximum width of the first column, in characters.
 const MAX_NAME: usize = 40;
+
+/// How many notes about a server are shown.
+const MAX_NOTES: usize = 3;
 
 const EXIT_CODES: &str = "\
 Exit codes:

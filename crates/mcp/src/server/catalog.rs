@@ -10,8 +10,8 @@ use execbox::{Effect, Provider};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use super::UnavailableNamespace;
 use super::search::{Document, Index, summary};
+use super::{ProviderSource, UnavailableNamespace};
 use crate::text::truncate;
 
 /// The input of the search tool.
@@ -76,6 +76,9 @@ pub struct UnknownTool {
     /// The tool that a search for the name ranks first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub did_you_mean: Option<String>,
+    /// Why the tool cannot be called, if its server has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// A tool on a [`Page`].
@@ -94,6 +97,9 @@ pub struct FoundTool {
     /// The TypeScript signature: in a search on one line, with `…` in place of long parts; else with all types that are not
     /// declared earlier on the page.
     pub signature: String,
+    /// In a full description: the parts of the tool that are not used, because they cannot be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<String>,
 }
 
 /// Providers with an index over their tools.
@@ -206,6 +212,7 @@ impl Catalog {
                 Effect::Unstated | Effect::Additive => None,
             },
             signature: format.signature(&ToolSignature { description: None, ..signature }, &self.outlines[tool]),
+            unread: Vec::new(),
         }
     }
 }
@@ -248,6 +255,7 @@ impl<'a> Catalogs<'a> {
                 None => page.unknown.push(UnknownTool {
                     name: truncate(name.clone(), MAX_SUMMARY),
                     did_you_mean: self.best(name).map(|(catalog, tool)| catalog.name(tool)),
+                    reason: None,
                 }),
             }
         }
@@ -313,14 +321,27 @@ impl Instructions {
 /// The unknown name, and the remedy.
 impl fmt::Display for UnknownTool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.did_you_mean {
-            Some(name) => write!(f, "unknown tool {:?}; did you mean `{name}`?", self.name),
-            None => write!(f, "unknown tool {:?}; use `namespace.tool` as a search shows it", self.name),
+        match (&self.reason, &self.did_you_mean) {
+            (Some(reason), _) => write!(f, "`{}` {reason}", self.name),
+            (None, Some(name)) => write!(f, "unknown tool {:?}; did you mean `{name}`?", self.name),
+            (None, None) => write!(f, "unknown tool {:?}; use `namespace.tool` as a search shows it", self.name),
         }
     }
 }
 
 impl Page {
+    /// Adds to full descriptions what only `source` knows: parts that are not used, and why tools cannot be called.
+    pub(super) fn explain(&mut self, source: &dyn ProviderSource) {
+        for tool in &mut self.tools {
+            tool.unread = source.unread_parts(&tool.namespace, &tool.name);
+            tool.unread.truncate(MAX_UNREAD);
+        }
+        for unknown in &mut self.unknown {
+            let absent = unknown.name.split_once('.').and_then(|(namespace, tool)| source.absent_tool(namespace, tool));
+            unknown.reason = absent.map(|absent| cut(&absent.to_string(), MAX_REASON));
+        }
+    }
+
     /// How long the instructions on a page of a search may be, in characters. In JSON, each may take two.
     fn room(&self) -> usize {
         let json = serde_json::to_string(self).map_or(MAX_PAGE, |json| json.chars().count());
@@ -336,13 +357,14 @@ impl Page {
             (count, _) => format!("{count} of {} tools, best first:\n", self.total),
         };
         for tool in &self.tools {
-            let FoundTool { namespace, name, description, signature, effect } = tool;
+            let FoundTool { namespace, name, description, signature, effect, unread } = tool;
             let effect = effect.map(|effect| format!(" ({})", if effect == "readOnly" { "read-only" } else { effect }));
             text += &format!("\n## {namespace}.{name}{}\n", effect.unwrap_or_default());
             if !description.is_empty() {
                 text += &format!("{description}\n");
             }
             text += &format!("```ts\n{signature}\n```\n");
+            unread.iter().for_each(|part| text += &format!("Not checked: {part}\n"));
         }
         for Instructions { namespace, text: instructions } in &self.instructions {
             text += &format!("\nInstructions of the server of `{namespace}`:\n");
@@ -367,6 +389,10 @@ fn parameters<'a>(signature: &ToolSignature<'a>) -> Vec<&'a str> {
         .map(|properties| properties.keys().take(MAX_PARAMETERS).map(String::as_str).collect())
         .unwrap_or_default()
 }
+
+/// How many unread parts of a tool are shown, and the length of a reason, in characters.
+const MAX_UNREAD: usize = 5;
+const MAX_REASON: usize = 300;
 
 const DEFAULT_LIMIT: usize = 5;
 const MAX_LIMIT: usize = 50;

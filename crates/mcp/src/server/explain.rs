@@ -5,7 +5,7 @@ use std::fmt;
 use execbox::core::error::SCRIPT_NAME;
 use execbox::{Cause, ErrorCode, ExecuteError, MemberPath, Provider};
 
-use super::{CodeServer, state};
+use super::{AbsentTool, CodeServer, state};
 
 /// The providers and snippets that a program was run with.
 pub(super) struct Explainer<'a> {
@@ -22,8 +22,8 @@ enum Absence {
     Unavailable(String),
     /// The namespace has become available since.
     Newer,
-    /// The configuration does not allow the tool.
-    Denied,
+    /// The server has the tool, but it cannot be called.
+    Tool(AbsentTool),
     /// No snippet of this name was saved when the program started.
     Unsaved,
 }
@@ -69,7 +69,7 @@ impl Explainer<'_> {
         if self.has_snippets && namespace == state::SNIPPETS {
             return Some(Absence::Unsaved);
         }
-        self.server.inner.source.is_denied(namespace, tool).then_some(Absence::Denied)
+        self.server.inner.source.absent_tool(namespace, tool).map(Absence::Tool)
     }
 }
 
@@ -84,7 +84,7 @@ impl fmt::Display for Absence {
         match self {
             Self::Unavailable(reason) => write!(f, "is not available: the server {reason}; try again later"),
             Self::Newer => f.write_str("was not available when the program started; try again"),
-            Self::Denied => f.write_str("is not allowed by the configuration"),
+            Self::Tool(absent) => absent.fmt(f),
             Self::Unsaved => f.write_str("programs can call the snippets that were saved before they started"),
         }
     }

@@ -1,5 +1,6 @@
 //! The options of a server: its tools, their limits, and where its providers come from.
 
+use std::fmt;
 use std::time::Duration;
 
 use execbox::events::Observer;
@@ -129,15 +130,42 @@ pub trait ProviderSource: Send + Sync {
         Box::pin(std::future::ready(()))
     }
 
-    /// Whether a tool exists but must not be called. Code that calls it fails with that reason. Default: no.
-    fn is_denied(&self, _namespace: &str, _tool: &str) -> bool {
-        false
+    /// Why a tool that its server has cannot be called. Code that calls it fails with that reason, and searches that ask for it
+    /// by name show it. Default: there is none.
+    fn absent_tool(&self, _namespace: &str, _tool: &str) -> Option<AbsentTool> {
+        None
+    }
+
+    /// The parts of a tool that are not used, because they cannot be read, with reasons. Full descriptions of the tool show
+    /// them. Default: none.
+    fn unread_parts(&self, _namespace: &str, _tool: &str) -> Vec<String> {
+        Vec::new()
     }
 }
 
 impl<F: Fn() -> Vec<Provider> + Send + Sync> ProviderSource for F {
     fn providers(&self) -> Vec<Provider> {
         self()
+    }
+}
+
+/// Why a tool that its server has cannot be called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AbsentTool {
+    /// The configuration does not allow it.
+    Denied,
+    /// It is invalid, for this reason.
+    Rejected(String),
+}
+
+/// The end of a sentence that begins with the name of the tool.
+impl fmt::Display for AbsentTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Denied => f.write_str("is not allowed by the configuration"),
+            Self::Rejected(reason) => write!(f, "cannot be used, because its server describes it wrongly: {reason}"),
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use execbox::{ExecuteRequest, Executor as _, InlineExecutor, Limits, Provider};
 use execbox_mcp::Pattern;
 use execbox_mcp::config::{Config, ServerConfig, Variables};
+use execbox_mcp::server::AbsentTool;
 use execbox_mcp::servers::{ServerState, Servers, Update};
 use execbox_mcp::upstream::UpstreamOptions;
 use serde_json::{Value as Json, json};
@@ -46,6 +47,12 @@ async fn secrets_are_redacted_from_descriptions_and_reasons() {
     let provider = &servers.providers()[0];
     let said = format!("{:?}{:?}{servers:?}", servers.status(), provider.types());
     assert!(said.contains("Use ${TOKEN}") && said.contains("hello with ${TOKEN}"), "{said}");
+    let parts = servers.unread_parts("a", "broken");
+    assert!(
+        parts.len() == 1 && parts[0].starts_with("inputSchema/type: ") && parts[0].contains("${TOKEN}"),
+        "{parts:?}"
+    );
+    assert_eq!((servers.unread_parts("a", "hello"), servers.absent_tool("a", "hello")), (vec![], None));
     // Names of properties decide which calls work.
     assert_eq!(said.matches(SECRET).count(), said.matches(&format!("key_{SECRET}")).count(), "{said}");
     servers.close().await;
@@ -134,6 +141,7 @@ async fn filtered_tools_do_not_exist_for_guests() {
     let ServerState::Ready { filtered, rejected, unmatched_patterns, .. } = &servers.status()[0].state else {
         panic!()
     };
+    assert_eq!(servers.absent_tool("one", "die"), Some(AbsentTool::Denied));
     assert_eq!((*filtered, rejected.len(), &unmatched_patterns[..]), (5, 0, &[Pattern::new("delete")][..]));
     let result = run(&servers, "[typeof one.slow, typeof one.die]").await;
     assert_eq!(result["result"], json!(["undefined", "undefined"]));

@@ -8,7 +8,7 @@ use execbox::events::{EventKind, Observer};
 use execbox::policy::{Approval, Approver, Decision, Policy, ProposedCall};
 use execbox::{Effect, InlineExecutor, Limits, Provider, Tool, ToolContext, ToolError};
 use execbox_mcp::Secrets;
-use execbox_mcp::server::{CodeServer, Layout, ProviderSource, ServerOptions, UnavailableNamespace};
+use execbox_mcp::server::{AbsentTool, CodeServer, Layout, ProviderSource, ServerOptions, UnavailableNamespace};
 use execbox_mcp::upstream::UpstreamOptions;
 use futures_util::future::BoxFuture;
 use rmcp::model::{CallToolRequestParams, ServerResult};
@@ -720,5 +720,52 @@ async fn only_code_that_has_the_name_of_a_starting_server_as_a_word_waits_for_it
     }
     for code in ["late.hello()", "[late][0]", "`${late}`", "({ late })", "globalThis['late'].hello()", "1+late/2"] {
         assert!(waited(code).await, "{code}");
+    }
+}
+
+/// A source that knows more about its tools.
+struct Informed(Provider);
+
+impl ProviderSource for Informed {
+    fn providers(&self) -> Vec<Provider> {
+        vec![self.0.clone()]
+    }
+
+    fn absent_tool(&self, namespace: &str, tool: &str) -> Option<AbsentTool> {
+        match (namespace, tool) {
+            ("shop", "hidden") => Some(AbsentTool::Denied),
+            ("shop", "broken") => Some(AbsentTool::Rejected("invalid name".to_owned())),
+            _ => None,
+        }
+    }
+
+    fn unread_parts(&self, _: &str, tool: &str) -> Vec<String> {
+        if tool == "odd" { vec!["inputSchema/properties/n/type: invalid type \"int\"".to_owned()] } else { Vec::new() }
+    }
+}
+
+#[tokio::test]
+async fn descriptions_and_errors_say_what_of_a_tool_cannot_be_used() {
+    let odd = Tool::new("odd", async |_, _| Ok(json!(1))).description("An odd tool");
+    let source = Informed(Provider::builder("shop").tool(odd).build().unwrap());
+    let server = CodeServer::new(Arc::new(InlineExecutor::new().unwrap()), source, ServerOptions::default());
+    let client = client_of(server).await;
+    let described =
+        call(&client, "mcp_search_tools", json!({ "describe": ["shop.odd", "shop.broken", "shop.none"] })).await;
+    for part in [
+        "Not checked: inputSchema/properties/n/type: invalid type \"int\"",
+        "`shop.broken` cannot be used, because its server describes it wrongly: invalid name",
+        "unknown tool \"shop.none\"",
+    ] {
+        assert!(text(&described).contains(part), "{part}: {}", text(&described));
+    }
+    let found = call(&client, "mcp_search_tools", json!({ "query": "odd" })).await;
+    assert!(text(&found).contains("shop.odd") && !text(&found).contains("Not checked"), "{}", text(&found));
+    for (code, message) in [
+        ("await shop.broken()", "shop.broken cannot be used, because its server describes it wrongly: invalid name"),
+        ("await shop.hidden()", "shop.hidden is not allowed by the configuration"),
+    ] {
+        let failed = call(&client, "mcp_execute_code", json!({ "code": code })).await;
+        assert!(text(&failed).contains(message), "{}", text(&failed));
     }
 }

@@ -79,7 +79,7 @@ fn every_signature_in_json_is_complete() {
     fs::write(dir.join("servers.json"), servers).unwrap();
     let output = Typed::new(&["tools", "--config", "servers.json", "--json"]).output(&dir);
     let tools: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(tools.len(), 11);
+    assert_eq!(tools.len(), 13);
     for tool in tools {
         assert!(tool["signature"].as_str().unwrap().contains("type Content = {"), "{tool}");
     }
@@ -337,17 +337,22 @@ async fn the_state_of_running_gateways_is_shown_and_logged() {
     session.call("mcp_search_tools", json!({ "query": "hello" })).await; // when all have started
     let pid = session.process.id().unwrap();
     let shown = || status(&[]).0;
-    wait_until("the state is published", || shown().contains("server_two  ready     5 tools"));
+    wait_until("the state is published", || shown().contains("server_two  ready     6 tools"));
     let shown = shown();
     assert!(shown.starts_with(&format!("gateway {pid}: standard input and output, running for ")), "{shown}");
     assert!(shown.contains("\n  gone        failed    failed to start: program not found: "), "{shown}");
     let published: Json = serde_json::from_str(&status(&["--json"]).0).unwrap();
-    assert_eq!(published[0]["servers"][0], json!({ "name": "one", "namespace": "one", "state": "ready", "tools": 6 }));
+    // What of the tools is not used is said, too.
+    let note = published[0]["servers"][0]["notes"][0].as_str().unwrap().to_owned();
+    assert!(note.starts_with("one: tool \"broken\": inputSchema/type is not used: invalid type"), "{note}");
+    assert!(shown.contains(&format!("\n    {note}\n")), "{shown}");
+    let server = json!({ "name": "one", "namespace": "one", "state": "ready", "tools": 7, "notes": [note] });
+    assert_eq!(published[0]["servers"][0], server);
     let log = || fs::read_to_string(dir.join("gateway.log")).unwrap();
-    wait_until("the state is logged", || log().contains("Z server \"one\": 6 tools\n"));
+    wait_until("the state is logged", || log().contains("Z server \"one\": 7 tools\n"));
     assert!(log().contains("Z one: started with ${TOKEN}\n") && !log().contains(SECRET), "{}", log());
     let (stderr, _) = session.end().await;
-    assert!(!stderr.contains("6 tools"), "quiet: {stderr}");
+    assert!(!stderr.contains("7 tools"), "quiet: {stderr}");
     assert_eq!(status(&["--json"]).0, "[]\n");
 
     // A killed gateway removes no file, not even one that it was writing.

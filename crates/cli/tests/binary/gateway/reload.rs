@@ -102,7 +102,7 @@ async fn a_change_of_the_file_restarts_only_servers_that_differ() {
     }
     assert_eq!(gateway.session.run("typeof gone").await["result"], "undefined");
     let found = gateway.session.call("mcp_search_tools", json!({})).await.structured_content.unwrap();
-    assert_eq!(found["total"], 18, "{found}");
+    assert_eq!(found["total"], 21, "{found}");
     assert!(format!("{:?}", gateway.session.client.list_all_tools().await.unwrap()).contains("`added`"));
     assert_eq!((gateway.server("same"), gateway.starts("same")), (same, 1));
     gateway.server("after");
