@@ -40,7 +40,7 @@ pub(crate) enum Fault {
     #[error("{0}")]
     Format(String),
     #[error("providers.{provider}: {error}")]
-    Provider { provider: String, error: ProviderError },
+    Provider { provider: String, error: Box<ProviderError> },
     #[error("providers.{provider}.tools.{tool}.{fault}")]
     Tool { provider: String, tool: String, fault: ToolFault },
 }
@@ -89,7 +89,7 @@ fn provider(name: String, entry: ProviderEntry) -> Result<Provider, Fault> {
         let in_tool = |fault| Fault::Tool { provider: name.clone(), tool: tool_name.clone(), fault };
         builder = builder.tool(tool(&tool_name, entry).map_err(in_tool)?);
     }
-    builder.build().map_err(|error| Fault::Provider { provider: name, error })
+    builder.build().map_err(|error| Fault::Provider { provider: name, error: error.into() })
 }
 
 fn tool(name: &str, entry: ToolEntry) -> Result<Tool, ToolFault> {

@@ -364,7 +364,9 @@ impl Page {
                 text += &format!("{description}\n");
             }
             text += &format!("```ts\n{signature}\n```\n");
-            unread.iter().for_each(|part| text += &format!("Not checked: {part}\n"));
+            for part in unread {
+                text += &format!("Not checked: {part}\n");
+            }
         }
         for Instructions { namespace, text: instructions } in &self.instructions {
             text += &format!("\nInstructions of the server of `{namespace}`:\n");

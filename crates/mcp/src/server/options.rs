@@ -155,7 +155,7 @@ impl<F: Fn() -> Vec<Provider> + Send + Sync> ProviderSource for F {
 pub enum AbsentTool {
     /// The configuration does not allow it.
     Denied,
-    /// It is invalid, for this reason.
+    /// The tool is invalid, for this reason.
     Rejected(String),
 }
 

@@ -57,7 +57,7 @@ fn data(mut result: Map<String, Json>, has_output: bool, answers: &Answers) -> R
     }
     let Some(content) = result.remove("content") else {
         // Before MCP had content, results had other members.
-        METADATA.iter().for_each(|name| drop(result.remove(*name)));
+        result.retain(|name, _| !METADATA.contains(&name.as_str()));
         let old = result.remove("toolResult");
         return Ok(old.unwrap_or(if result.is_empty() { Json::Null } else { Json::Object(result) }));
     };

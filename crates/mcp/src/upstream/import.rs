@@ -339,7 +339,7 @@ struct Page<'a> {
 async fn request_list(route: &Route, request: ClientRequest) -> Result<Page<'_>, ServiceError> {
     let sent = route.peer.send_request_with_option(request, PeerRequestOptions::no_options()).await?;
     let id = sent.id.clone();
-    let _ended = Ended(&route.answers, id.clone());
+    let ended = Ended(&route.answers, id.clone());
     let result = sent.await_response().await?;
     let accepted: Option<HashSet<String>> = match &result {
         ServerResult::ListToolsResult(list) => Some(list.tools.iter().map(|tool| tool.name.to_string()).collect()),
@@ -352,7 +352,7 @@ async fn request_list(route: &Route, request: ClientRequest) -> Result<Page<'_>,
     let without = accepted.map_or_else(HashSet::new, |accepted| {
         named.filter(|name| !accepted.contains(*name)).map(str::to_owned).collect()
     });
-    Ok(Page { list, without, _ended })
+    Ok(Page { list, without, _ended: ended })
 }
 
 /// Releases the charge for the answer to a request when dropped.

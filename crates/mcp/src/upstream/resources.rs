@@ -52,7 +52,7 @@ pub(super) const READ: &str = "read_resource";
 fn list_schema() -> Json {
     let entry = |uri: &str| {
         let properties = [uri].into_iter().chain(TEXTS).map(|name| (name.to_owned(), json!({ "type": "string" })));
-        json!({ "type": "object", "properties": Json::from_iter(properties), "required": [uri, "name"] })
+        json!({ "type": "object", "properties": properties.collect::<Json>(), "required": [uri, "name"] })
     };
     json!({
         "type": "object",

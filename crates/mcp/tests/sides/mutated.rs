@@ -72,7 +72,7 @@ fn changed(root: &mut Json, index: Index, change: Change) -> Vec<String> {
         let below = |name: String| path.iter().cloned().chain([name]).collect::<Vec<_>>();
         match value {
             Json::Array(items) => {
-                waiting.extend(items.iter().enumerate().map(|(at, item)| (below(at.to_string()), item)))
+                waiting.extend(items.iter().enumerate().map(|(at, item)| (below(at.to_string()), item)));
             }
             Json::Object(members) => waiting.extend(members.iter().map(|(name, member)| (below(name.clone()), member))),
             _ => {}
@@ -127,7 +127,7 @@ async fn open(recording: Recording) -> Result<Upstream, UpstreamError> {
         near
     };
     // Where nothing is answered, the test ends by these, and then fails.
-    let wait = Duration::from_secs(120);
+    let wait = Duration::from_mins(2);
     let options = UpstreamOptions { connect_timeout: wait, call_timeout: wait, ..UpstreamOptions::default() };
     Upstream::open_stream("s", connect, options).await
 }
