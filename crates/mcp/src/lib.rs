@@ -47,6 +47,7 @@ pub mod config;
 mod filter;
 mod http_failure;
 pub mod oauth;
+mod scanner;
 mod secrets;
 pub mod server;
 pub mod servers;

@@ -39,7 +39,7 @@ use super::heads::{Ambiguity, CheckedStream};
 use super::peers::Peer;
 use super::reading::{self, Answer, Readable};
 use super::sessions::{self, Opener, Sessions};
-use crate::upstream::memory_of;
+use crate::scanner::Scanner;
 
 /// Access control and limits of an [`HttpServer`].
 #[derive(Debug, Clone)]
@@ -328,7 +328,7 @@ impl Service {
         peer: Option<Peer>,
         serving: Serving,
     ) -> Result<HttpResponse, BodyError> {
-        charge.add(memory_of(&body).saturating_sub(body.len()))?;
+        charge.add(Scanner::of(&body).memory().saturating_sub(body.len()))?;
         let ends_session = head.method == Method::DELETE;
         let opener = Opener::new(peer);
         let mut response = opener.scope(self.answer(head, body)).await;

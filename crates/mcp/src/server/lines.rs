@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use execbox::core::text::bytes_text;
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, GetMeta as _, JsonRpcMessage, ProtocolVersion, RequestId, ServerJsonRpcMessage,
+    ClientJsonRpcMessage, ClientRequest, GetMeta as _, JsonRpcMessage, ProtocolVersion, ServerJsonRpcMessage,
 };
 use rmcp::service::RoleServer;
 use rmcp::transport::Transport;
@@ -17,7 +17,7 @@ use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
 
 use super::reading::{self, Answer, Unreadable};
-use crate::upstream::memory_of;
+use crate::scanner::Scanner;
 
 /// The transport for a [`CodeServer`](super::CodeServer) that serves one client over a pair of byte streams, such as standard
 /// input and output, with one message per line. Use it in a tokio runtime.
@@ -274,87 +274,23 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         let line = std::mem::take(&mut self.line);
         if let Some(scanner) = self.scanner.take() {
             let reason = format!("longer than {}", bytes_text(MAX_LINE as u64));
-            return Some(Line::Excess(scanner.into_unreadable(&reason)));
+            return Some(Line::Excess(unreadable(&scanner, &reason)));
         }
         if line.strip_prefix(reading::BYTE_ORDER_MARK).unwrap_or(&line).trim_ascii().is_empty() {
             return None;
         }
-        if memory_of(&line) > MAX_MEMORY {
+        let scanner = Scanner::of(&line);
+        if scanner.memory() > MAX_MEMORY {
             let reason = format!("so many values that it takes more than {}", bytes_text(MAX_MEMORY as u64));
-            return Some(Line::Excess(Scanner::of(&line).into_unreadable(&reason)));
+            return Some(Line::Excess(unreadable(&scanner, &reason)));
         }
         Some(Line::Text(line))
     }
 }
 
-/// Finds the id of a message without keeping the message.
-#[derive(Default)]
-struct Scanner {
-    position: Position,
-    depth: usize,
-    /// The current member of the outermost object, without nested values, up to [`MAX_MEMBER`] bytes.
-    member: Vec<u8>,
-    id: Option<RequestId>,
-    has_method: bool,
-    has_result: bool,
-}
-
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Position {
-    #[default]
-    Outside,
-    InString,
-    /// After a backslash in a string.
-    InEscape,
-}
-
-impl Scanner {
-    fn of(bytes: &[u8]) -> Self {
-        let mut scanner = Self::default();
-        scanner.scan(bytes);
-        scanner
-    }
-
-    fn scan(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.next(byte);
-        }
-    }
-
-    fn next(&mut self, byte: u8) {
-        let is_outside = self.position == Position::Outside;
-        if self.depth == 1 && is_outside && matches!(byte, b',' | b'}') {
-            self.end_member();
-        } else if self.depth == 1
-            && !(is_outside && matches!(byte, b'{' | b'[' | b']'))
-            && self.member.len() < MAX_MEMBER
-        {
-            self.member.push(byte);
-        }
-        match (self.position, byte) {
-            (Position::InString, b'\\') => self.position = Position::InEscape,
-            (Position::InString, b'"') => self.position = Position::Outside,
-            (Position::InEscape, _) | (Position::Outside, b'"') => self.position = Position::InString,
-            (Position::Outside, b'{' | b'[') => self.depth = self.depth.saturating_add(1),
-            (Position::Outside, b'}' | b']') => self.depth = self.depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-
-    fn end_member(&mut self) {
-        let member = self.member.trim_ascii();
-        let value_of = |name: &[u8]| member.strip_prefix(name)?.trim_ascii_start().strip_prefix(b":");
-        if let Some(value) = value_of(b"\"id\"") {
-            self.id = serde_json::from_slice(value).ok().and_then(|id| reading::readable_id(&id));
-        }
-        self.has_method |= value_of(b"\"method\"").is_some();
-        self.has_result |= value_of(b"\"result\"").or_else(|| value_of(b"\"error\"")).is_some();
-        self.member.clear();
-    }
-
-    fn into_unreadable(self, reason: &str) -> Unreadable {
-        Unreadable::invalid(self.has_result && !self.has_method, self.id, reason)
-    }
+/// The answer to a message of which only this much is known.
+fn unreadable(scanner: &Scanner, reason: &str) -> Unreadable {
+    Unreadable::invalid(scanner.is_response(), scanner.id().cloned(), reason)
 }
 
 /// The maximum length of a line, in bytes.
@@ -369,6 +305,5 @@ const MAX_UNWRITTEN: usize = 64;
 /// How long a client may take to read the last message when the connection is closed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The size of a read, and the maximum length of a member that is scanned, in bytes.
+/// The size of a read, in bytes.
 const CHUNK: usize = 8 << 10;
-const MAX_MEMBER: usize = 256;

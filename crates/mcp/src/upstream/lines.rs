@@ -9,6 +9,7 @@ use rmcp::model::RequestId;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use super::unasked::Unasked;
+use crate::scanner::Scanner;
 
 /// A stream of lines, none of which is kept beyond the limits.
 pub(super) struct Lines<R> {
@@ -19,8 +20,7 @@ pub(super) struct Lines<R> {
     /// The bytes of `chunk` that are not read yet.
     unread: std::ops::Range<usize>,
     line: Vec<u8>,
-    /// The length of the current line so far, including what was discarded.
-    length: usize,
+    /// The scanner of the current line so far, including what was discarded.
     scanner: Scanner,
 }
 
@@ -56,7 +56,7 @@ pub(super) enum Excess {
 impl<R: AsyncRead + Unpin> Lines<R> {
     pub(super) fn new(inner: R, limits: LineLimits, unasked: Unasked) -> Self {
         let (line, scanner) = (Vec::new(), Scanner::default());
-        Self { inner, limits, unasked, chunk: Box::new([0; CHUNK]), unread: 0..0, line, length: 0, scanner }
+        Self { inner, limits, unasked, chunk: Box::new([0; CHUNK]), unread: 0..0, line, scanner }
     }
 
     /// The next line; `None` at the end, which discards an incomplete line. Cancel safe. Fails if more bytes were discarded
@@ -81,14 +81,11 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         let unread = &self.chunk[self.unread.clone()];
         let end = unread.iter().position(|&byte| byte == b'\n');
         let part = &unread[..end.unwrap_or(unread.len())];
-        if self.length > self.limits.bytes {
+        if self.scanner.length() > self.limits.bytes {
             self.unasked.spend(0, part.len()).map_err(io::Error::other)?;
         }
         self.unread.start += part.len() + usize::from(end.is_some());
-        self.length = self.length.saturating_add(part.len());
-        for &byte in part {
-            self.scanner.next(byte);
-        }
+        self.scanner.scan(part);
         if self.excess().is_none() {
             self.line.extend(part);
         } else {
@@ -99,100 +96,30 @@ impl<R: AsyncRead + Unpin> Lines<R> {
 
     fn excess(&self) -> Option<Excess> {
         match self.limits {
-            LineLimits { bytes, .. } if self.length > bytes => Some(Excess::Bytes),
-            LineLimits { memory, .. } if self.memory() > memory => Some(Excess::Memory),
+            LineLimits { bytes, .. } if self.scanner.length() > bytes => Some(Excess::Bytes),
+            LineLimits { memory, .. } if self.scanner.memory() > memory => Some(Excess::Memory),
             _ => None,
         }
     }
 
-    fn memory(&self) -> usize {
-        memory(self.length, &self.scanner)
-    }
-
     fn end_line(&mut self) -> Line {
-        let (excess, memory) = (self.excess(), self.memory());
-        let mut scanner = std::mem::take(&mut self.scanner);
-        let length = std::mem::take(&mut self.length);
+        let excess = self.excess();
+        let scanner = std::mem::take(&mut self.scanner);
+        let (length, memory) = (scanner.length(), scanner.memory());
         let text = std::mem::take(&mut self.line);
-        Line { text: excess.map_or(Ok(text), Err), answers: scanner.response_id(), length, memory }
+        Line { text: excess.map_or(Ok(text), Err), answers: scanner.answered(), length, memory }
     }
-}
-
-/// The approximate memory of a parsed message, in bytes.
-pub(crate) fn memory_of(message: &[u8]) -> usize {
-    measure(message).1
 }
 
 /// The id of the request that a message answers, if it is a response, and the approximate memory of the parsed message.
 pub(super) fn measure(message: &[u8]) -> (Option<RequestId>, usize) {
-    let mut scanner = Scanner::default();
-    for &byte in message {
-        scanner.next(byte);
-    }
-    (scanner.response_id(), memory(message.len(), &scanner))
+    let scanner = Scanner::of(message);
+    let memory = scanner.memory();
+    (scanner.answered(), memory)
 }
 
-fn memory(length: usize, scanner: &Scanner) -> usize {
-    length.saturating_mul(2).saturating_add(scanner.values.saturating_mul(VALUE_BYTES))
-}
-
-/// Finds the member `id` of an object and counts its values byte by byte, without storing the object.
-#[derive(Default)]
-struct Scanner {
-    /// The number of values, roughly: each begins after a bracket or a comma.
-    values: usize,
-    depth: u32,
-    in_string: bool,
-    escaped: bool,
-    is_request: bool,
-    /// The current member of the outermost object, without nested values, up to [`MAX_MEMBER`] bytes.
-    member: Vec<u8>,
-    id: Option<RequestId>,
-}
-
-impl Scanner {
-    fn next(&mut self, byte: u8) {
-        let nests = !self.in_string && matches!(byte, b'{' | b'[' | b'}' | b']');
-        let ends_member = self.depth == 1 && !self.in_string && matches!(byte, b',' | b'}');
-        if ends_member {
-            self.end_member();
-        } else if self.depth == 1 && !nests && self.member.len() < MAX_MEMBER {
-            self.member.push(byte);
-        }
-        self.values += usize::from(!self.in_string && matches!(byte, b'{' | b'[' | b','));
-        match byte {
-            _ if self.escaped => self.escaped = false,
-            b'\\' if self.in_string => self.escaped = true,
-            b'"' => self.in_string = !self.in_string,
-            b'{' | b'[' if nests => self.depth = self.depth.saturating_add(1),
-            b'}' | b']' if nests => self.depth = self.depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-
-    fn end_member(&mut self) {
-        let member = self.member.trim_ascii();
-        if let Some(value) = member.strip_prefix(b"\"id\"").map(<[u8]>::trim_ascii_start)
-            && let Some(value) = value.strip_prefix(b":")
-        {
-            self.id = serde_json::from_slice(value).ok();
-        }
-        self.is_request |= member.starts_with(b"\"method\"");
-        self.member.clear();
-    }
-
-    /// The id, if the line is a response and not a request.
-    fn response_id(&mut self) -> Option<RequestId> {
-        self.id.take().filter(|_| !self.is_request)
-    }
-}
-
-/// The memory of a value while a message is parsed, in bytes: rmcp reads it twice.
-const VALUE_BYTES: usize = 192;
-
-/// The size of a read, and the maximum length of a member, in bytes.
+/// The size of a read, in bytes.
 const CHUNK: usize = 8 << 10;
-const MAX_MEMBER: usize = 256;
 
 #[cfg(test)]
 mod tests {

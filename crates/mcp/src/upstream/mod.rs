@@ -55,7 +55,6 @@ use crate::Secrets;
 use crate::text::truncate;
 
 pub(crate) use handle::Remote;
-pub(crate) use lines::memory_of;
 
 pub use child::{ChildCommand, LineSink};
 pub use handle::Upstream;
