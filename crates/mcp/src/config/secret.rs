@@ -268,7 +268,7 @@ mod tests {
             ("CLIENT_ID", "Iv1.8a61f9b3a7aba766"),
             ("DB_PASSWORD", "postgres"),
             ("FOLDER", "1BxiMVs0XRA5nFMdKvBdBZjgmUUqptlbs74OgvE2upms"),
-            ("GOOGLE_CLOUD_KEY", "/home/ann/key2024.json"),
+            ("GOOGLE_CLOUD_KEY", "/srv/ann/key2024.json"),
             ("JIRA_API_USERNAME", "ann.lee1@example.com"),
             ("KEYBOARD", "us-intl"),
             ("KEYSPACE", "customer_orders_2024"),
