@@ -68,11 +68,15 @@ fn data(mut result: Map<String, Json>, has_output: bool, answers: &Answers) -> R
             return Err(ToolError::new(what));
         }
         (None, _) => Json::Null,
-        (Some(only), 0) => match text_of(only) {
-            Ok(text) if has_output => json_text(text, answers),
-            Ok(text) => text_data(text, answers),
-            Err(block) => block,
-        },
+        (Some(only), 0) => {
+            let is_text = is_text(&only);
+            match text_of(only) {
+                Ok(text) if has_output => json_text(text, answers),
+                Ok(text) => text_data(text, answers),
+                Err(data) if is_text => data,
+                Err(block) => Json::Array(vec![block]),
+            }
+        }
         (Some(last), _) => Json::Array(blocks.into_iter().chain([last]).collect()),
     })
 }
@@ -90,7 +94,11 @@ fn blocks(content: Json) -> Vec<Json> {
     }
 }
 
-/// The text of a block of text. Fails with the block if it is another one.
+fn is_text(block: &Json) -> bool {
+    block.get("type").is_some_and(|kind| kind == "text")
+}
+
+/// The text of a block of text. Fails with the block if it is another one, or with its text if that is another value.
 fn text_of(block: Json) -> Result<String, Json> {
     match block {
         Json::String(text) => Ok(text),
