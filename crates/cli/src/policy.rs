@@ -15,7 +15,7 @@ use execbox::{Effect, Provider};
 use execbox_mcp::config::Config;
 use execbox_mcp::server::{question, whole_question};
 use execbox_mcp::servers::{Servers, namespaces};
-use execbox_mcp::{AskEffect, AskFilter, Pattern};
+use execbox_mcp::{AskEffect, AskFilter, Pattern, Secrets};
 use futures_util::future::BoxFuture;
 use serde_json::{Value as Json, json};
 use tokio::sync::oneshot;
@@ -85,12 +85,12 @@ impl PolicySource {
 
     /// The policy for the tools of these servers and of stub files.
     pub(crate) fn policy(&self, servers: &Servers) -> Policy {
-        let (ask, servers) = (self.ask.clone(), servers.clone());
+        let (ask, servers, secrets) = (self.ask.clone(), servers.clone(), servers.secrets());
         let policy = Policy::new().rule(move |call| asks(call, &ask, &servers).then_some(Decision::Ask));
         match &self.audit {
             Some(log) => {
-                let log = Arc::clone(log);
-                policy.audit(move |record| log.add(record))
+                let (log, secrets) = (Arc::clone(log), secrets.clone());
+                policy.audit(move |record| log.add(record, &secrets))
             }
             None => policy,
         }
@@ -196,8 +196,8 @@ impl AuditLog {
         Ok(Self(Mutex::new(File::options().append(true).create(true).mode(0o600).open(path)?)))
     }
 
-    fn add(&self, record: &AuditRecord<'_>) -> io::Result<()> {
-        let mut line = escape_json(&json_of(record).to_string(), Keep::Nothing).into_owned();
+    fn add(&self, record: &AuditRecord<'_>, secrets: &Secrets) -> io::Result<()> {
+        let mut line = escape_json(&json_of(record, secrets).to_string(), Keep::Nothing).into_owned();
         line.push('\n');
         let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if file.metadata()?.len() + line.len() as u64 > MAX_LOG {
@@ -208,8 +208,8 @@ impl AuditLog {
 }
 
 /// `{"time":"…","tool":"shop.delete_order","effect":"destructive","arguments":{…},"lines":[3],"decision":"approved","waitedMs":4200}`, with
-/// `"linesOfFunctions":{"snippets.tidy":[2]}` if functions of the program name the tool.
-fn json_of(record: &AuditRecord<'_>) -> Json {
+/// `"linesOfFunctions":{"snippets.tidy":[2]}` if functions of the program name the tool. The arguments have no secrets.
+fn json_of(record: &AuditRecord<'_>, secrets: &Secrets) -> Json {
     let (call, time) = (&record.call, humantime::format_rfc3339_millis(SystemTime::now()).to_string());
     let (decision, reason) = match record.verdict {
         Verdict::Allowed => ("allowed", None),
@@ -220,7 +220,10 @@ fn json_of(record: &AuditRecord<'_>) -> Json {
     };
     let mut json = json!({ "time": time, "tool": call.name(), "effect": effect(call.effect) });
     match call.input.to_string().len() {
-        ..=MAX_ARGUMENTS => json["arguments"] = call.input.clone(),
+        ..=MAX_ARGUMENTS => {
+            json["arguments"] = call.input.clone();
+            secrets.redact_json(&mut json["arguments"]);
+        }
         bytes => json["argumentsBytes"] = bytes.into(),
     }
     json["lines"] = json!([]);

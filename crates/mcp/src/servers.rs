@@ -25,7 +25,7 @@ use crate::server::{AbsentTool, UnavailableNamespace};
 use crate::upstream::{
     ChildCommand, Imported, LineSink, RejectedTool, Remote, Upstream, UpstreamError, UpstreamOptions, Warning,
 };
-use crate::{AskFilter, Pattern};
+use crate::{AskFilter, Pattern, Secrets};
 
 /// MCP servers that are kept connected. Clones share them: [`close`](Self::close) closes them for all.
 #[derive(Clone)]
@@ -248,6 +248,21 @@ impl Servers {
         }
         let rejected = imported.rejected.into_iter().find(|rejected| is_named(&rejected.name));
         rejected.map(|rejected| AbsentTool::Rejected(rejected.reason))
+    }
+
+    /// The secrets of all configurations and logins, also of later ones.
+    pub fn secrets(&self) -> Secrets {
+        self.0.options.secrets.clone()
+    }
+
+    /// The tools that are invalid, with the namespaces of their servers.
+    pub fn rejected_tools(&self) -> Vec<(String, RejectedTool)> {
+        let members = self.members();
+        let rejected = members.iter().flat_map(|member| {
+            let rejected = if let State::Ready(upstream) = &*member.lock() { upstream.rejected() } else { Vec::new() };
+            rejected.into_iter().map(|tool| (member.namespace.clone(), tool)).collect::<Vec<_>>()
+        });
+        rejected.collect()
     }
 
     /// The parts of a tool that are not used, with reasons.

@@ -18,7 +18,7 @@ use execbox_mcp::server::{
     StateOptions, StateStore, UnavailableNamespace,
 };
 use execbox_mcp::servers::Servers;
-use execbox_mcp::upstream::{LineSink, UpstreamOptions};
+use execbox_mcp::upstream::{LineSink, RejectedTool, UpstreamOptions};
 use execbox_mcp::{Clients, Secrets};
 use futures_util::future::BoxFuture;
 
@@ -418,6 +418,10 @@ impl ProviderSource for Source {
 
     fn absent_tool(&self, namespace: &str, tool: &str) -> Option<AbsentTool> {
         self.servers.absent_tool(namespace, tool)
+    }
+
+    fn rejected_tools(&self) -> Vec<(String, RejectedTool)> {
+        self.servers.rejected_tools()
     }
 
     fn unread_parts(&self, namespace: &str, tool: &str) -> Vec<String> {

@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use super::search::{Document, Index, summary};
-use super::{ProviderSource, UnavailableNamespace};
-use crate::text::truncate;
+use super::{AbsentTool, ProviderSource, UnavailableNamespace};
+use crate::text::{truncate, words};
+use crate::upstream::RejectedTool;
 
 /// The input of the search tool.
 #[derive(Debug, Default, Deserialize)]
@@ -50,7 +51,7 @@ pub struct Page {
     /// What the servers of the described or selected namespaces say about their use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub instructions: Vec<Instructions>,
-    /// Names in `describe` that no tool has.
+    /// Names in `describe` that no tool has, and invalid tools that the search names, or of the namespace that it selects.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<UnknownTool>,
     /// Namespaces whose tools cannot be found or called now.
@@ -67,7 +68,7 @@ pub struct Instructions {
     pub text: String,
 }
 
-/// A name in [`Query::describe`] that no tool has.
+/// A name that no tool has, or that of a tool that cannot be called.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UnknownTool {
@@ -97,7 +98,8 @@ pub struct FoundTool {
     /// The TypeScript signature: in a search on one line, with `…` in place of long parts; else with all types that are not
     /// declared earlier on the page.
     pub signature: String,
-    /// In a full description: the parts of the tool that are not used, because they cannot be read.
+    /// The parts of the tool that are not used, because they cannot be read: in a search the place of the first one, else the
+    /// first 5 with reasons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<String>,
 }
@@ -330,15 +332,38 @@ impl fmt::Display for UnknownTool {
 }
 
 impl Page {
-    /// Adds to full descriptions what only `source` knows: parts that are not used, and why tools cannot be called.
-    pub(super) fn explain(&mut self, source: &dyn ProviderSource) {
+    /// Adds to the answer to `query` what only `source` knows: parts of tools that are not used, and why tools cannot be called.
+    pub(super) fn explain(&mut self, query: &Query, source: &dyn ProviderSource) {
         for tool in &mut self.tools {
-            tool.unread = source.unread_parts(&tool.namespace, &tool.name);
+            let parts = source.unread_parts(&tool.namespace, &tool.name);
+            tool.unread = if query.describe.is_empty() { shortened(&parts) } else { parts };
             tool.unread.truncate(MAX_UNREAD);
         }
-        for unknown in &mut self.unknown {
-            let absent = unknown.name.split_once('.').and_then(|(namespace, tool)| source.absent_tool(namespace, tool));
-            unknown.reason = absent.map(|absent| cut(&absent.to_string(), MAX_REASON));
+        let mut absent = |name: &str, absent: &AbsentTool| {
+            let reason = Some(cut(&absent.to_string(), MAX_REASON));
+            match self.unknown.iter_mut().find(|unknown| unknown.name == name) {
+                Some(unknown) => unknown.reason = reason,
+                None => self.unknown.push(UnknownTool { name: name.to_owned(), did_you_mean: None, reason }),
+            }
+        };
+        for name in query.describe.iter().take(MAX_LIMIT) {
+            if let Some((namespace, tool)) = name.split_once('.')
+                && let Some(reason) = source.absent_tool(namespace, tool)
+            {
+                absent(&truncate(name.clone(), MAX_SUMMARY), &reason);
+            }
+        }
+        if query.describe.is_empty() && query.offset == 0 {
+            let is_asked_for = |(namespace, tool): &(String, RejectedTool)| {
+                query.namespace.as_ref().is_none_or(|wanted| wanted == namespace)
+                    && (query.namespace.is_some()
+                        || words(&query.text).any(|word| word.eq_ignore_ascii_case(&tool.name)))
+            };
+            for (namespace, RejectedTool { name, reason }) in
+                source.rejected_tools().into_iter().filter(is_asked_for).take(MAX_ABSENT)
+            {
+                absent(&truncate(format!("{namespace}.{name}"), MAX_SUMMARY), &AbsentTool::Rejected(reason));
+            }
         }
     }
 
@@ -392,9 +417,23 @@ fn parameters<'a>(signature: &ToolSignature<'a>) -> Vec<&'a str> {
         .unwrap_or_default()
 }
 
-/// How many unread parts of a tool are shown, and the length of a reason, in characters.
+/// The first place, without its reason, and how many others there are.
+fn shortened(parts: &[String]) -> Vec<String> {
+    let place = parts.first().and_then(|part| part.split(": ").next()).map(|place| cut(place, MAX_PLACE));
+    let more = match parts.len() {
+        0 | 1 => String::new(),
+        count => format!(" and {} more", count - 1),
+    };
+    place.map(|place| place + &more).into_iter().collect()
+}
+
+/// How many unread parts of a tool are shown, the length of a place in a search, and that of a reason, in characters.
 const MAX_UNREAD: usize = 5;
+const MAX_PLACE: usize = 80;
 const MAX_REASON: usize = 300;
+
+/// How many tools that cannot be called are shown in a search.
+const MAX_ABSENT: usize = 3;
 
 const DEFAULT_LIMIT: usize = 5;
 const MAX_LIMIT: usize = 50;

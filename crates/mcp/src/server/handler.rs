@@ -129,11 +129,13 @@ impl CodeServer {
         let query: Query = read(arguments)?;
         self.settled(|name| query.namespace.as_deref().is_none_or(|namespace| namespace == name)).await;
         let state = self.state(context);
-        let is_description = !query.describe.is_empty();
-        let mut page = self.run_blocking(move |server| server.searched(&state).query(&query)).await?;
-        if is_description {
-            page.explain(&*self.inner.source);
-        }
+        let mut page = self
+            .run_blocking(move |server| {
+                let mut page = server.searched(&state).query(&query);
+                page.explain(&query, &*server.inner.source);
+                page
+            })
+            .await?;
         page.unavailable = self.unavailable();
         page.unavailable.truncate(MAX_UNAVAILABLE);
         let text = crate::text::truncate(page.text(), self.inner.options.max_text);

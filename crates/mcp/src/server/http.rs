@@ -344,7 +344,7 @@ impl Service {
         Ok(response.map(|body| body.map_frame(move |frame| kept_for(frame, &kept)).boxed()))
     }
 
-    /// Lets rmcp answer a request. A body that is no message is answered here, once rmcp has accepted the head: that is when it
+    /// Lets rmcp answer a request. A body with an invalid message is answered here, once rmcp has accepted the head: that is when it
     /// reads the body.
     async fn answer(&self, head: Parts, body: Bytes) -> HttpResponse {
         let (body, answer) = read(&body);
@@ -362,7 +362,7 @@ impl Service {
     }
 }
 
-/// The body as rmcp reads it, or a body that rmcp does not accept, and the answer to the one that is no message.
+/// The body as rmcp reads it, or a body that rmcp does not accept, and the answer to an invalid message in it.
 fn read(body: &Bytes) -> (Bytes, Option<Answer>) {
     match reading::read(body) {
         Ok(Readable { text: Cow::Borrowed(text), .. }) => (body.slice_ref(text.as_bytes()), None),
@@ -371,7 +371,7 @@ fn read(body: &Bytes) -> (Bytes, Option<Answer>) {
     }
 }
 
-/// The response to a body that is no message.
+/// The response to a body with an invalid message.
 fn unreadable(answer: &Answer) -> HttpResponse {
     let mut response = Response::new(Full::new(Bytes::from(answer.to_json())).boxed());
     // A request with invalid parameters is a request that was received: clients read the error of a successful response.

@@ -10,6 +10,7 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 
 use super::state::StateOptions;
+use crate::upstream::RejectedTool;
 use crate::{Changes, Clients, Secrets};
 
 /// Which tools a server has.
@@ -136,8 +137,14 @@ pub trait ProviderSource: Send + Sync {
         None
     }
 
-    /// The parts of a tool that are not used, because they cannot be read, with reasons. Full descriptions of the tool show
-    /// them. Default: none.
+    /// The tools that are invalid, with their namespaces. Searches show those that they name, or of the namespace that they select.
+    /// Default: none.
+    fn rejected_tools(&self) -> Vec<(String, RejectedTool)> {
+        Vec::new()
+    }
+
+    /// The parts of a tool that are not used, because they cannot be read: `place: reason`. Descriptions of the tool show
+    /// them, searches the first place. Default: none.
     fn unread_parts(&self, _namespace: &str, _tool: &str) -> Vec<String> {
         Vec::new()
     }

@@ -37,7 +37,7 @@ pub(super) struct Readable<'a> {
 /// A message that cannot be read, with the error that says why.
 #[derive(Debug)]
 pub(super) enum Unreadable {
-    /// A request, or what is no message at all.
+    /// A request, or an invalid message.
     Request(Box<Answer>),
     /// A notification, which is never answered.
     Notification(Box<Answer>),
@@ -72,7 +72,7 @@ impl Unreadable {
         }
     }
 
-    /// What is no request or response, for this reason.
+    /// A message that is neither a valid request nor a valid response, for this reason.
     pub(super) fn invalid(is_response: bool, id: Option<RequestId>, reason: &str) -> Self {
         let error = ErrorData::invalid_request(format!("invalid request: {reason}"), None);
         let answer = Box::new(Answer::new(id, error));

@@ -9,7 +9,7 @@ use execbox::policy::{Approval, Approver, Decision, Policy, ProposedCall};
 use execbox::{Effect, InlineExecutor, Limits, Provider, Tool, ToolContext, ToolError};
 use execbox_mcp::Secrets;
 use execbox_mcp::server::{AbsentTool, CodeServer, Layout, ProviderSource, ServerOptions, UnavailableNamespace};
-use execbox_mcp::upstream::UpstreamOptions;
+use execbox_mcp::upstream::{RejectedTool, UpstreamOptions};
 use futures_util::future::BoxFuture;
 use rmcp::model::{CallToolRequestParams, ServerResult};
 use serde_json::{Value as Json, json};
@@ -739,6 +739,11 @@ impl ProviderSource for Informed {
         }
     }
 
+    fn rejected_tools(&self) -> Vec<(String, RejectedTool)> {
+        let rejected = |name: &str| RejectedTool { name: name.to_owned(), reason: "invalid name".to_owned() };
+        vec![("shop".to_owned(), rejected("broken")), ("other".to_owned(), rejected("broken"))]
+    }
+
     fn unread_parts(&self, _: &str, tool: &str) -> Vec<String> {
         if tool == "odd" { vec!["inputSchema/properties/n/type: invalid type \"int\"".to_owned()] } else { Vec::new() }
     }
@@ -760,7 +765,13 @@ async fn descriptions_and_errors_say_what_of_a_tool_cannot_be_used() {
         assert!(text(&described).contains(part), "{part}: {}", text(&described));
     }
     let found = call(&client, "mcp_search_tools", json!({ "query": "odd" })).await;
-    assert!(text(&found).contains("shop.odd") && !text(&found).contains("Not checked"), "{}", text(&found));
+    assert!(text(&found).contains("Not checked: inputSchema/properties/n/type\n"), "{}", text(&found));
+    assert!(!text(&found).contains("cannot be used"), "{}", text(&found));
+    for query in [json!({ "query": "Broken things" }), json!({ "query": "", "namespace": "shop" })] {
+        let found = call(&client, "mcp_search_tools", query.clone()).await;
+        assert!(text(&found).contains("`shop.broken` cannot be used"), "{query}: {}", text(&found));
+        assert_eq!(text(&found).contains("`other.broken`"), query.get("namespace").is_none(), "{query}");
+    }
     for (code, message) in [
         ("await shop.broken()", "shop.broken cannot be used, because its server describes it wrongly: invalid name"),
         ("await shop.hidden()", "shop.hidden is not allowed by the configuration"),

@@ -250,3 +250,17 @@ fn a_call_that_cannot_be_recorded_is_not_made() {
     assert!(text(output.stderr).contains("not allowed: the decision could not be recorded"));
     assert_eq!((output.status.code(), log.metadata().unwrap().len()), (Some(1), 1 << 30));
 }
+
+/// The server gets the arguments as the program passes them.
+#[test]
+fn secrets_in_arguments_are_not_recorded() {
+    let dir = shop("approvals-secrets", json!({ "env": { "API_KEY": "ghp_A1b2C3d4e5F6" } }));
+    let code = "await one.hello({ key: 'ghp_A1b2C3d4e5F6', ghp_A1b2C3d4e5F6: 'ghp_A1b2C3d4e5F6x' })";
+    let mut command = Command::new(BINARY);
+    command.args(["run", "--config", "servers.json", "-e", code, "--audit-log", "audit.jsonl"]);
+    let output = command.current_dir(&dir).stdin(Stdio::null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(output.stderr));
+    let record: Json = serde_json::from_str(&fs::read_to_string(dir.join("audit.jsonl")).unwrap()).unwrap();
+    let expected = json!({ "key": "${API_KEY}", "ghp_A1b2C3d4e5F6": "ghp_A1b2C3d4e5F6x" });
+    assert_eq!(record["arguments"], expected);
+}
