@@ -33,12 +33,12 @@ use tokio::sync::SetOnce;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::CodeServer;
 use super::connections::{Connection, Connections, Phase, Serving, Stalling};
 use super::heads::{Ambiguity, CheckedStream};
 use super::peers::Peer;
 use super::reading::{self, Answer, Readable};
 use super::sessions::{self, Opener, Sessions};
+use super::{CodeServer, accept};
 use crate::scanner::Scanner;
 
 /// Access control and limits of an [`HttpServer`].
@@ -274,7 +274,8 @@ impl Service {
         if !has_one_host(&request) {
             return closing(error(StatusCode::BAD_REQUEST, "Ambiguous request: its URL and Host differ.\n"));
         }
-        if request.uri().path() != PATH {
+        let path = request.uri().path();
+        if path.strip_suffix('/').unwrap_or(path) != PATH {
             return error(StatusCode::NOT_FOUND, "Not found. MCP clients connect to /mcp.\n");
         }
         if let Some(token) = &self.token
@@ -286,7 +287,8 @@ impl Service {
         }
         let _ = client.authorized.set(());
         client.connection.receive(self.token.is_some());
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
+        accept::normalize(&mut head.headers);
         let Ok(received) = tokio::time::timeout(READ_TIMEOUT, self.receive(body)).await else {
             return error(StatusCode::REQUEST_TIMEOUT, "Request body not received in time.\n");
         };

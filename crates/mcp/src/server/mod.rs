@@ -12,6 +12,7 @@
 //!
 //! Not supported: OAuth (use a bearer token), TLS (use a reverse proxy), and resuming of HTTP streams.
 
+mod accept;
 mod approvals;
 mod catalog;
 mod connections;

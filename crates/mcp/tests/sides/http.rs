@@ -251,7 +251,7 @@ async fn web_pages_are_rejected_by_default() {
 #[tokio::test]
 async fn invalid_requests_are_rejected() {
     let served = serve(&Fake::standard(), HttpOptions { max_body: 1_000, ..HttpOptions::default() }).await;
-    for path in ["/", "/mcp/", "/.well-known/oauth-protected-resource", "/MCP", "/mcp/../secret"] {
+    for path in ["/", "/mcp//", "/.well-known/oauth-protected-resource", "/MCP", "/mcp/../secret"] {
         let answer = served.raw(&served.head(&format!("GET {path}"), "")).await;
         assert_eq!(answer.status, 404);
         assert_eq!(answer.body, "Not found. MCP clients connect to /mcp.\n");
@@ -277,6 +277,37 @@ async fn invalid_requests_are_rejected() {
     let session = served.session("2025-06-18").await;
     let wrong = served.raw(&served.post(&format!("{session}MCP-Protocol-Version: 1999-01-01\r\n"), &run(2, "1"))).await;
     assert_eq!(wrong.status, 400);
+}
+
+#[tokio::test]
+async fn media_ranges_and_a_slash_after_the_path_are_accepted() {
+    let served = serve(&Fake::standard(), HttpOptions::default()).await;
+    let client = json!({ "name": "raw", "version": "1" });
+    let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client });
+    let body = message("initialize", Some(1), &params);
+    for (path, accept, status) in [
+        ("/mcp", "Accept: */*\r\n", 200),
+        ("/mcp", "Accept: application/*, text/*;q=0.5\r\n", 200),
+        ("/mcp", "Accept: text/html\r\nAccept: */*;q=0.1\r\n", 200),
+        ("/mcp", "", 200),
+        ("/mcp/", "Accept: application/json, text/event-stream\r\n", 200),
+        ("/mcp", "Accept: text/html\r\n", 406),
+        ("/mcp", "Accept: */*, text/event-stream;q=0\r\n", 406),
+        ("/mcp//", "Accept: */*\r\n", 404),
+    ] {
+        let length = body.len();
+        let headers = format!("Content-Type: application/json\r\n{accept}Content-Length: {length}\r\n");
+        let answer = served.raw(&(served.head(&format!("POST {path}"), &headers) + &body)).await;
+        assert_eq!(answer.status, status, "{path} {accept:?}: {answer:?}");
+    }
+    // A stream of events that stays open, and not 406.
+    let session = served.session("2025-06-18").await;
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    let request = served.head("GET /mcp/", &format!("{session}Accept: text/*\r\n"));
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut status = [0; 12];
+    stream.read_exact(&mut status).await.unwrap();
+    assert_eq!(&status, b"HTTP/1.1 200");
 }
 
 #[tokio::test]
@@ -453,7 +484,7 @@ async fn connections_above_the_limit_wait_for_one_that_is_not_served() {
     drop(first);
     fake.cancelled.notified().await;
     second.read_exact(&mut answer).await.unwrap();
-    assert_eq!(&answer, b"HTTP/1.1 406");
+    assert_eq!(&answer, b"HTTP/1.1 400");
     let third = served.raw(&served.head("GET /", "")).await;
     assert_eq!(third.status, 404, "the second one is idle, and gives way");
     let mut rest = Vec::new();
@@ -481,7 +512,7 @@ async fn connections_with_an_incomplete_request_give_way() {
             if !before.is_empty() {
                 stream.write_all(before.as_bytes()).await.unwrap();
                 stream.read_exact(&mut answer).await.unwrap();
-                assert_eq!(&answer, b"HTTP/1.1 406", "a client that sends its request is answered");
+                assert_eq!(&answer, b"HTTP/1.1 400", "a client that sends its request is answered");
             }
             stream.write_all(attack.as_bytes()).await.unwrap();
             flood.push(stream);
@@ -603,7 +634,7 @@ async fn connections_without_a_token_give_way_to_those_that_have_one() {
     let mut slow = TcpStream::connect(served.address).await.unwrap();
     slow.write_all(most.as_bytes()).await.unwrap();
     // The server has received the head on `slow` when a later connection is answered.
-    assert_eq!(served.raw(&served.head("GET /mcp", &authorization)).await.status, 406);
+    assert_eq!(served.raw(&served.head("GET /mcp", &authorization)).await.status, 400);
     let mut idle = Vec::new();
     for _ in 0..20 {
         let mut stream = TcpStream::connect(served.address).await.unwrap();
@@ -611,7 +642,7 @@ async fn connections_without_a_token_give_way_to_those_that_have_one() {
         idle.push(stream);
     }
     let answer = served.raw(&served.head("GET /mcp", &authorization)).await;
-    assert_eq!(answer.status, 406, "{answer:?}");
+    assert_eq!(answer.status, 400, "{answer:?}");
     slow.write_all(rest.as_bytes()).await.unwrap();
     let mut answer = [0; 12];
     slow.read_exact(&mut answer).await.unwrap();
