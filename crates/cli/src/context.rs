@@ -25,8 +25,8 @@ enum InputError {
     NoTerminal { file: String },
 }
 
-/// Directories of a workspace in which editors keep their files.
-const EDITOR_DIRECTORIES: [&str; 2] = [".vscode", ".cursor"];
+/// Directories of a workspace in which clients keep their files.
+const CLIENT_DIRECTORIES: [&str; 5] = [".vscode", ".cursor", ".zed", ".gemini", ".codex"];
 
 /// The context of one file.
 pub(crate) struct FileContext<'a> {
@@ -97,15 +97,19 @@ impl Context for FileContext<'_> {
         env::var(name).ok()
     }
 
-    /// The directory that contains `.vscode` or `.cursor` if the file is in one of these, else the current directory.
+    fn file_name(&self) -> Option<String> {
+        Some(self.file.display().to_string())
+    }
+
+    /// The parent of one of [`CLIENT_DIRECTORIES`] if the file is in it, else the current directory.
     fn workspace_folder(&self) -> Option<PathBuf> {
         let file = std::path::absolute(self.file).ok()?;
         let directory = file.parent()?;
-        let is_editor = |path: &Path| EDITOR_DIRECTORIES.iter().any(|name| path.file_name() == Some(name.as_ref()));
+        let is_of_client = |path: &Path| CLIENT_DIRECTORIES.iter().any(|name| path.file_name() == Some(name.as_ref()));
         // The directory as it is written, and without links and `..`.
         let directories = [Some(directory.to_owned()), fs::canonicalize(directory).ok()];
-        let editor = directories.into_iter().flatten().find(|path| is_editor(path));
-        match editor.as_deref().and_then(Path::parent) {
+        let found = directories.into_iter().flatten().find(|path| is_of_client(path));
+        match found.as_deref().and_then(Path::parent) {
             Some(workspace) => Some(fs::canonicalize(workspace).unwrap_or_else(|_| workspace.to_owned())),
             None => env::current_dir().ok(),
         }

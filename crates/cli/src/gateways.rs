@@ -55,6 +55,7 @@ pub(crate) enum State {
     Starting,
     Ready,
     Failed,
+    Skipped,
     Closed,
 }
 
@@ -64,6 +65,7 @@ impl State {
             Self::Starting => "starting",
             Self::Ready => "ready",
             Self::Failed => "failed",
+            Self::Skipped => "skipped",
             Self::Closed => "closed",
         }
     }
@@ -77,6 +79,7 @@ impl From<Status> for Server {
             ServerState::Connecting => (State::Starting, None, None),
             ServerState::Ready { tools, .. } => (State::Ready, Some(tools), None),
             ServerState::Failed { reason } => (State::Failed, None, Some(reason)),
+            ServerState::Skipped { reason } => (State::Skipped, None, Some(reason.to_string())),
             ServerState::Closed => (State::Closed, None, None),
         };
         Self { name, namespace, state, tools, reason, notes }

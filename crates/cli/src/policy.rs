@@ -14,7 +14,7 @@ use execbox::policy::{Answer, Ask, AuditRecord, Decision, NamedLine, Policy, Pro
 use execbox::{Effect, Provider};
 use execbox_mcp::config::Config;
 use execbox_mcp::server::{question, whole_question};
-use execbox_mcp::servers::{Servers, namespaces};
+use execbox_mcp::servers::Servers;
 use execbox_mcp::{AskEffect, AskFilter, Pattern, Secrets};
 use futures_util::future::BoxFuture;
 use serde_json::{Value as Json, json};
@@ -157,9 +157,10 @@ struct Names {
 
 impl Names {
     fn new(config: &Config, stubs: &[Provider]) -> Self {
-        let names = config.servers.iter().map(|server| server.name.as_str());
-        let of_servers = namespaces(names.clone());
-        let servers = names.map(str::to_owned).zip(of_servers.iter().cloned()).collect();
+        let names = config.servers.iter().map(|server| &server.name);
+        let names = names.chain(config.skipped.iter().map(|skipped| &skipped.name));
+        let of_servers = config.namespaces();
+        let servers = names.cloned().zip(of_servers.iter().cloned()).collect();
         let stubs = stubs.iter().map(|stub| stub.name().to_owned());
         Self { servers, namespaces: stubs.chain(of_servers).collect() }
     }

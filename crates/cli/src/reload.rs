@@ -1,7 +1,7 @@
 //! Reads the configuration of a gateway again when its files change, and on SIGHUP.
 //!
 //! The metadata of the files is read every second. A change is applied once the files have not changed for [`SETTLE`], so that
-//! a file is not read while it is written. A configuration with a mistake changes nothing.
+//! a file is not read while it is written. A configuration with a new mistake changes nothing.
 
 use std::fs::File;
 use std::io;
@@ -80,7 +80,7 @@ impl Reloader {
         let read = move || servers::read_again(&sources.arguments, &sources.stubs, quiet, &before);
         // Reading blocks, and parsing a large file takes long.
         let Ok((loaded, error)) = tokio::task::spawn_blocking(read).await else { return };
-        match error {
+        match error.or_else(|| servers::new_mistake(&loaded.config, &self.loaded.config)) {
             None => self.apply(loaded, is_requested).await,
             Some(error) => {
                 self.loaded.files = loaded.files;

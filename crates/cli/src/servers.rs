@@ -16,7 +16,7 @@ use execbox_mcp::config::{
     Config, ConfigError, IgnoreReason, IgnoredKey, ServerConfig, SkipReason, Skipped, Transport,
 };
 use execbox_mcp::oauth::TokenStore;
-use execbox_mcp::servers::{ServerState, Servers, Status, Update, namespaces};
+use execbox_mcp::servers::{ServerState, Servers, Status, Update};
 use execbox_mcp::upstream::{LineSink, UpstreamOptions, Warning};
 
 use crate::context::FileContext;
@@ -70,10 +70,14 @@ pub(crate) enum ServersError {
     Pattern { option: &'static str, pattern: String, servers: Vec<String> },
     #[error("unknown server {name:?}: {}", known_servers(.known))]
     Unknown { name: String, known: Vec<String> },
+    #[error("server {name:?} skipped: {reason}")]
+    Skipped { name: String, reason: SkipReason },
     #[error("interrupted")]
     Interrupted,
     #[error("no MCP server given: use --config FILE or --server 'NAME=COMMAND'")]
     None,
+    #[error("the configuration has no servers")]
+    Empty,
     #[error("duplicate namespace {name:?}: both a provider of --tools and an MCP server; rename one of them")]
     Duplicate { name: String },
 }
@@ -175,21 +179,21 @@ fn read_into(
     for path in &arguments.config {
         read_file(loaded, path, purpose)?;
     }
-    let servers = &mut loaded.config.servers;
+    let config = &mut loaded.config;
     for text in &arguments.server {
-        servers.push(server(text)?);
+        config.servers.push(server(text)?);
     }
-    if servers.iter().any(|server| matches!(server.transport, Transport::Http { .. }))
+    if config.servers.iter().any(|server| matches!(server.transport, Transport::Http { .. }))
         && let Ok(store) = LoginStore::of_user()
     {
         loaded.files.record(store.path());
     }
-    restrict(servers, "--allow", &arguments.allow, |server, pattern| server.filter.allow.push(pattern))?;
-    restrict(servers, "--deny", &arguments.deny, |server, pattern| server.filter.deny.push(pattern))?;
-    for server in servers.iter_mut() {
+    restrict(config, "--allow", &arguments.allow, |server, pattern| server.filter.allow.push(pattern))?;
+    restrict(config, "--deny", &arguments.deny, |server, pattern| server.filter.deny.push(pattern))?;
+    for server in &mut config.servers {
         server.filter.read_only |= arguments.read_only;
     }
-    let mut namespaces = namespaces(servers.iter().map(|server| server.name.as_str())).into_iter();
+    let mut namespaces = config.namespaces().into_iter().take(config.servers.len());
     match namespaces.find(|name| stubs.iter().any(|stub| stub.name() == name)) {
         Some(name) => Err(ServersError::Duplicate { name }),
         None => Ok(()),
@@ -268,24 +272,26 @@ fn server(text: &str) -> Result<ServerConfig, ServersError> {
     server.map_err(|reason| ServersError::Server { name: name.to_owned(), reason })
 }
 
-/// Adds each pattern to the servers that its prefix names, by name or namespace.
+/// Adds each pattern to the servers that its prefix names, by name or namespace. Those of skipped servers have no effect.
 fn restrict(
-    servers: &mut [ServerConfig],
+    config: &mut Config,
     option: &'static str,
     patterns: &[String],
     mut add: impl FnMut(&mut ServerConfig, Pattern),
 ) -> Result<(), ServersError> {
-    let namespaces = namespaces(servers.iter().map(|server| server.name.as_str()));
+    let namespaces = config.namespaces();
+    let (of_servers, of_skipped) = namespaces.split_at(config.servers.len());
     for text in patterns {
         let mut found = false;
-        for (server, namespace) in servers.iter_mut().zip(&namespaces) {
-            let of = |name: &str| text.strip_prefix(name)?.strip_prefix('.');
+        let of = |name: &str| text.strip_prefix(name)?.strip_prefix('.');
+        for (server, namespace) in config.servers.iter_mut().zip(of_servers) {
             if let Some(tool) = of(&server.name).or_else(|| of(namespace)).or_else(|| of("*")) {
                 add(server, Pattern::new(tool));
                 found = true;
             }
         }
-        if !found {
+        found |= config.skipped.iter().any(|skipped| of(&skipped.name).is_some());
+        if !found && !of_skipped.iter().any(|namespace| of(namespace).is_some()) {
             return Err(ServersError::Pattern { option, pattern: text.clone(), servers: namespaces });
         }
     }
@@ -294,14 +300,35 @@ fn restrict(
 
 /// The server with this name, in the configuration or in code.
 pub(crate) fn find<'a>(config: &'a Config, name: &str) -> Result<&'a ServerConfig, ServersError> {
-    let namespaces = namespaces(config.servers.iter().map(|server| server.name.as_str()));
+    let namespaces = config.namespaces();
     let by_name = config.servers.iter().find(|server| server.name == name);
     let by_namespace = || config.servers.iter().zip(&namespaces).find(|(_, namespace)| *namespace == name);
     let found = by_name.or_else(|| by_namespace().map(|(server, _)| server));
     found.ok_or_else(|| {
+        let of_skipped = namespaces.iter().skip(config.servers.len());
+        let mut skipped = config.skipped.iter().zip(of_skipped);
+        if let Some((skipped, _)) = skipped.find(|(skipped, namespace)| skipped.name == name || *namespace == name) {
+            return ServersError::Skipped { name: name.to_owned(), reason: skipped.reason.clone() };
+        }
         let known = config.servers.iter().map(|server| server.name.clone()).collect();
         ServersError::Unknown { name: name.to_owned(), known }
     })
+}
+
+/// The error of a command without any server. `arguments` are those that name none.
+pub(crate) fn none(arguments: &ServerArguments) -> ServersError {
+    if arguments.config.is_empty() { ServersError::None } else { ServersError::Empty }
+}
+
+/// The first mistake in an entry, unless `before` skips the entry for a mistake, too: then no server is lost.
+pub(crate) fn new_mistake(config: &Config, before: &Config) -> Option<ServersError> {
+    let mistake = |skipped: &Skipped| match &skipped.reason {
+        SkipReason::Invalid { file, error } => Some((file.clone().unwrap_or_default(), (**error).clone())),
+        _ => None,
+    };
+    let had_one = |name: &str| before.skipped.iter().any(|other| other.name == name && mistake(other).is_some());
+    let new = config.skipped.iter().filter(|skipped| !had_one(&skipped.name)).find_map(mistake);
+    new.map(|(file, error)| ServersError::Config { file, error })
 }
 
 /// Starts the servers. `options` have what they share with the command: clients, secrets, and who is notified of changes.
@@ -318,15 +345,15 @@ pub(crate) fn update(servers: &Servers, config: &Config) -> Update {
     update
 }
 
-/// The configurations of the servers, with [`DEPTH`] in their environments.
-fn with_depth(config: &Config) -> Vec<ServerConfig> {
-    let mut configs = config.servers.clone();
-    for config in &mut configs {
-        if let Transport::Stdio { env, .. } = &mut config.transport {
+/// The configuration, with [`DEPTH`] in the environments of the servers.
+fn with_depth(config: &Config) -> Config {
+    let mut config = config.clone();
+    for server in &mut config.servers {
+        if let Transport::Stdio { env, .. } = &mut server.transport {
             env.push((DEPTH.to_owned(), (depth() + 1).to_string()));
         }
     }
-    configs
+    config
 }
 
 /// The number of execbox processes that started one another, including this one.
@@ -345,18 +372,18 @@ pub(crate) async fn settled(servers: &Servers) {
     }
 }
 
-/// Prints the servers that failed, and what of the others is not used. Returns whether any server failed.
-pub(crate) fn print_failures(config: &Config, servers: &Servers) -> bool {
+/// Prints the servers that failed or were skipped for a mistake, and what of the others is not used. Returns whether there is
+/// one that failed or was skipped.
+pub(crate) fn print_failures(servers: &Servers) -> bool {
     let states = servers.status();
-    let failures = skipped_lines(config).into_iter().chain(states.iter().map(state_line));
-    for (line, _) in failures.filter(|(_, is_failure)| *is_failure) {
+    let failures: Vec<_> = states.iter().map(state_line).filter(|(_, is_failure)| *is_failure).collect();
+    for (line, _) in &failures {
         line.lines().for_each(|line| report::note(&line));
     }
     for (line, _) in states.iter().flat_map(note_lines) {
         report::note(&line);
     }
-    let is_failure = |status: &Status| matches!(status.state, ServerState::Failed { .. });
-    config.skipped.iter().any(|skipped| skipped.reason.is_failure()) || states.iter().any(is_failure)
+    !failures.is_empty()
 }
 
 /// The lines about entries that are not used, and whether each is a failure.
@@ -368,7 +395,12 @@ pub(crate) fn skipped_lines(config: &Config) -> Vec<(String, bool)> {
 /// The line about the state of a server, and whether it is about a failure. It may include the stderr tail of the server, on
 /// further lines.
 pub(crate) fn state_line(status: &Status) -> (String, bool) {
-    (line(status), matches!(status.state, ServerState::Failed { .. }))
+    let is_failure = match &status.state {
+        ServerState::Failed { .. } => true,
+        ServerState::Skipped { reason } => reason.is_failure(),
+        _ => false,
+    };
+    (line(status), is_failure)
 }
 
 /// The lines about what of a server is not used, and whether each is about a failure.
@@ -397,7 +429,7 @@ pub(crate) fn note_lines(status: &Status) -> Vec<(String, bool)> {
 /// The state of a server in one line.
 fn line(Status { name, namespace, state }: &Status) -> String {
     let mut line = format!("server {name:?}");
-    if name != namespace && !matches!(state, ServerState::Failed { .. }) {
+    if name != namespace && !matches!(state, ServerState::Failed { .. } | ServerState::Skipped { .. }) {
         let _ = write!(line, " (in code: `{namespace}`)");
     }
     let _ = match state {
@@ -407,12 +439,13 @@ fn line(Status { name, namespace, state }: &Status) -> String {
             write!(line, ": {} ({filtered} filtered)", tools_of(*tools))
         }
         ServerState::Failed { reason } => write!(line, ": {reason}"),
+        ServerState::Skipped { reason } => write!(line, " skipped: {reason}"),
         ServerState::Closed => write!(line, ": closed"),
     };
     line
 }
 
-fn tools_of(count: usize) -> String {
+pub(crate) fn tools_of(count: usize) -> String {
     if count == 1 { "1 tool".to_owned() } else { format!("{count} tools") }
 }
 
@@ -427,7 +460,8 @@ const DEPTH: &str = "EXECBOX_DEPTH";
 
 /// The places where MCP clients keep their configurations.
 const PLACES: &str = "MCP clients use ~/.cursor/mcp.json (Cursor), ~/.claude.json and .mcp.json (Claude Code), \
-    claude_desktop_config.json (Claude Desktop: Settings, Developer), .vscode/mcp.json (VS Code)";
+    claude_desktop_config.json (Claude Desktop: Settings, Developer), .vscode/mcp.json (VS Code), \
+    ~/.config/zed/settings.json (Zed), ~/.codex/config.toml (Codex), ~/.gemini/settings.json (Gemini CLI)";
 
 /// The time that servers have to start before a line is printed.
 const QUIET_WAIT: Duration = Duration::from_secs(3);

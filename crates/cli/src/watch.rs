@@ -137,7 +137,11 @@ fn is_starting(status: &Status) -> bool {
     status.state == ServerState::Connecting
 }
 
+/// Reports the state of a server. Entries that are not used are reported when the configuration is read.
 fn report_state(status: &Status, lines: &Lines) {
+    if matches!(status.state, ServerState::Skipped { .. }) {
+        return;
+    }
     for (line, is_failure) in [servers::state_line(status)].into_iter().chain(servers::note_lines(status)) {
         lines.add(&line, is_failure);
     }

@@ -10,8 +10,8 @@ use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use execbox::Provider;
-use execbox::core::names::{SafeNames, check_provider_name};
+use execbox::core::names::SafeNames;
+use execbox::{Cause, ExecuteError, Provider};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use tokio::task::AbortHandle;
@@ -20,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::backoff::Backoff;
-use crate::config::{ServerConfig, Transport};
-use crate::server::{AbsentTool, UnavailableNamespace};
+use crate::config::{Config, ServerConfig, SkipReason, Skipped, Transport};
+use crate::server::{AbsentTool, Unavailability, UnavailableNamespace};
 use crate::upstream::{
     ChildCommand, Imported, LineSink, RejectedTool, Remote, Upstream, UpstreamError, UpstreamOptions, Warning,
 };
@@ -34,6 +34,8 @@ pub struct Servers(Arc<Inner>);
 struct Inner {
     /// The servers, in the order of the configuration.
     members: Mutex<Vec<Arc<Member>>>,
+    /// The entries of the configuration that are not used, with their namespaces.
+    skipped: Mutex<Vec<(Skipped, String)>>,
     /// The options of each server, unless its configuration overrides them. `changes` is notified whenever a server becomes
     /// ready, fails, is added or is removed.
     options: UpstreamOptions,
@@ -100,6 +102,11 @@ pub enum ServerState {
         /// The reason, as a clause without a subject: `failed to start: program not found: …`.
         reason: String,
     },
+    /// The configuration has the server, but its entry is not used.
+    Skipped {
+        /// The reason.
+        reason: SkipReason,
+    },
     /// [`Servers::close`] was called.
     Closed,
 }
@@ -123,19 +130,20 @@ impl Update {
 }
 
 impl Servers {
-    /// Starts to connect to all servers, on the current tokio runtime. `options` apply to each server, unless its own
+    /// Starts to connect to all servers of a configuration, on the current tokio runtime. `options` apply to each server, unless its own
     /// configuration overrides them; `options.changes` is also notified when a server becomes ready or fails. The secrets of
     /// each configuration are added to `options.secrets`.
     /// `on_stderr` receives the lines that child processes write to standard error, each prefixed with the namespace.
-    pub fn start(configs: Vec<ServerConfig>, options: &UpstreamOptions, on_stderr: Option<&LineSink>) -> Self {
+    pub fn start(config: impl Into<Config>, options: &UpstreamOptions, on_stderr: Option<&LineSink>) -> Self {
         let servers = Self(Arc::new(Inner {
             members: Mutex::default(),
+            skipped: Mutex::default(),
             options: options.clone(),
             on_stderr: on_stderr.cloned(),
             closing: CancellationToken::new(),
             removals: TaskTracker::new(),
         }));
-        servers.update(configs);
+        servers.update(config);
         servers
     }
 
@@ -145,15 +153,20 @@ impl Servers {
     ///
     /// A [`CodeServer`](crate::server::CodeServer) uses the providers that it read last:
     /// [`refresh`](crate::server::CodeServer::refresh) releases those of servers that are no longer configured.
-    pub fn update(&self, configs: Vec<ServerConfig>) -> Update {
-        let namespaces = namespaces(configs.iter().map(|config| config.name.as_str()));
+    pub fn update(&self, config: impl Into<Config>) -> Update {
+        let config = config.into();
+        let mut namespaces = config.namespaces();
+        let of_skipped = namespaces.split_off(config.servers.len());
         let mut members = self.0.members.lock().unwrap_or_else(PoisonError::into_inner);
         let mut update = Update::default();
         if self.0.closing.is_cancelled() {
             return update;
         }
+        let skipped = config.skipped.into_iter().zip(of_skipped).collect();
+        let before = std::mem::replace(&mut *self.lock_skipped(), skipped);
+        let is_skipped_as_before = before == *self.lock_skipped();
         let mut before = std::mem::take(&mut *members);
-        for (config, namespace) in configs.into_iter().zip(namespaces) {
+        for (config, namespace) in config.servers.into_iter().zip(namespaces) {
             let known = before.iter().position(|member| member.namespace == namespace).map(|at| before.remove(at));
             match known {
                 Some(member) if member.config == config => members.push(member),
@@ -173,7 +186,7 @@ impl Servers {
             self.remove(&member);
         }
         drop(members);
-        if !update.is_empty() {
+        if !update.is_empty() || !is_skipped_as_before {
             self.0.options.changes.notify();
         }
         update
@@ -220,23 +233,43 @@ impl Servers {
         providers
     }
 
-    /// The state of each server, in the order of the configuration.
+    /// The state of each server, in the order of the configuration, and the entries that are not used.
     pub fn status(&self) -> Vec<Status> {
-        self.members().iter().map(|member| member.status()).collect()
+        let mut states: Vec<_> = self.members().iter().map(|member| member.status()).collect();
+        states.extend(self.lock_skipped().iter().map(|(Skipped { name, reason }, namespace)| {
+            let state = ServerState::Skipped { reason: reason.clone() };
+            Status { name: name.clone(), namespace: namespace.clone(), state }
+        }));
+        states
     }
 
     /// The servers whose tools are not available, with reasons for models: without paths and addresses of the host.
     pub fn unavailable(&self) -> Vec<UnavailableNamespace> {
         let missing = self.status().into_iter().filter_map(|Status { namespace: name, state, .. }| {
-            let reason = match state {
-                ServerState::Connecting => "is starting".to_owned(),
+            let (reason, state) = match state {
+                ServerState::Connecting => ("is starting".to_owned(), Unavailability::Temporary),
                 // The third clause has the details: `failed to start: program not found: /opt/server`.
-                ServerState::Failed { reason } => reason.split(": ").take(2).collect::<Vec<_>>().join(": "),
+                ServerState::Failed { reason } => {
+                    (reason.split(": ").take(2).collect::<Vec<_>>().join(": "), Unavailability::Temporary)
+                }
+                ServerState::Skipped { reason } if reason.is_failure() => {
+                    (reason.for_models(), Unavailability::Skipped)
+                }
+                ServerState::Skipped { reason } => (reason.for_models(), Unavailability::Disabled),
                 ServerState::Ready { .. } | ServerState::Closed => return None,
             };
-            Some(UnavailableNamespace { name, reason })
+            Some(UnavailableNamespace { name, reason, state })
         });
         missing.collect()
+    }
+
+    /// Replaces the message of an error about a namespace that is not defined, if it is that of an unavailable server.
+    pub fn explain(&self, error: &mut ExecuteError) {
+        if let Some(Cause::NotDefined { name }) = error.cause.as_deref()
+            && let Some(missing) = self.unavailable().into_iter().find(|missing| missing.name == *name)
+        {
+            error.message = missing.to_string();
+        }
     }
 
     /// Why a tool that a server has, by its name or its safe name, cannot be called.
@@ -305,6 +338,10 @@ impl Servers {
         self.0.removals.wait().await;
     }
 
+    fn lock_skipped(&self) -> MutexGuard<'_, Vec<(Skipped, String)>> {
+        self.0.skipped.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn members(&self) -> Vec<Arc<Member>> {
         self.0.members.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -359,11 +396,12 @@ impl Member {
     async fn connect(&self) -> Result<Upstream, UpstreamError> {
         let (name, options) = (self.namespace.as_str(), self.options.clone());
         match &self.config.transport {
-            Transport::Stdio { command, args, env, directory } => {
+            Transport::Stdio { command, args, env, unset, directory } => {
                 let command = ChildCommand {
                     program: command.into(),
                     args: args.iter().map(Into::into).collect(),
                     env: env.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+                    unset: unset.iter().map(Into::into).collect(),
                     directory: directory.clone(),
                     on_stderr: self.on_stderr.clone(),
                 };
@@ -433,23 +471,6 @@ impl fmt::Debug for Servers {
     }
 }
 
-/// The namespaces of servers with these names: identifiers, made like those of tools, and numbered where they collide
-/// (`my-server` and `my.server` become `my_server` and `my_server__2`). A name that a JavaScript global has gets the
-/// suffix `_server`.
-pub fn namespaces<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-    let mut assigned = SafeNames::default();
-    let namespace = |name: &'a str| {
-        let name = if name.contains(|c: char| c.is_ascii_alphanumeric()) { name } else { "server" };
-        let safe = SafeNames::default().assign(name);
-        match check_provider_name(&safe) {
-            Ok(()) => assigned.assign(name),
-            // A suffix `_` would be trimmed by `assign`, which also uses it for reserved words.
-            Err(_) => assigned.assign(&format!("{safe}_server")),
-        }
-    };
-    names.into_iter().map(namespace).collect()
-}
-
 fn prefixed(namespace: &str, sink: &LineSink) -> LineSink {
     let (namespace, sink) = (namespace.to_owned(), sink.clone());
     LineSink::new(move |line| sink.send(&format!("{namespace}: {line}")))
@@ -461,29 +482,5 @@ fn reason(error: UpstreamError) -> String {
         UpstreamError::Connect { reason, .. } => reason,
         UpstreamError::List { reason, .. } => format!("failed to list its tools: {reason}"),
         error => error.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::namespaces;
-
-    #[test]
-    fn names_become_distinct_identifiers() {
-        let given = ["github", "my-server", "my.server", "Map", "日本", "delete", "2fa", "my_server__2", "github"];
-        assert_eq!(
-            namespaces(given),
-            [
-                "github",
-                "my_server",
-                "my_server__2",
-                "Map_server",
-                "server",
-                "delete_",
-                "_2fa",
-                "my_server__2__2",
-                "github__2"
-            ]
-        );
     }
 }

@@ -13,7 +13,6 @@ use std::{env, fs};
 use execbox_mcp::Pattern;
 use execbox_mcp::config::{Config, Context, Input, ServerConfig, Transport, Unavailable};
 use execbox_mcp::oauth::OAuthClient;
-use execbox_mcp::servers::namespaces;
 use execbox_mcp::upstream::{HttpProtocol, ResultFormat};
 use execbox_testkit::cases::{Case, CaseFile};
 
@@ -81,7 +80,7 @@ const ENV_FILES: &[(&str, &str)] = &[
 fn read(input: &str) -> String {
     let mut config = Config::default();
     let read = config.read(input, &Shop);
-    let namespaces = namespaces(config.servers.iter().map(|server| server.name.as_str()));
+    let namespaces = config.namespaces();
     let mut text: String = config.servers.iter().zip(namespaces).map(|(one, space)| server(one, &space)).collect();
     for skipped in &config.skipped {
         let kind = if skipped.reason.is_failure() { "failed" } else { "skipped" };
@@ -100,10 +99,13 @@ fn server(server: &ServerConfig, namespace: &str) -> String {
     };
     let mut line = |key: &str, value: &str| text += &format!("  {key}: {value}\n");
     match &server.transport {
-        Transport::Stdio { command, args, env, directory } => {
+        Transport::Stdio { command, args, env, unset, directory } => {
             line("command", &[std::slice::from_ref(command), args].concat().join(" "));
             for (name, value) in env {
                 line("env", &format!("{name}={value}"));
+            }
+            for name in unset {
+                line("env", &format!("without {name}"));
             }
             if let Some(directory) = directory {
                 line("cwd", &directory.display().to_string());

@@ -14,7 +14,7 @@ use futures_util::future::join_all;
 use crate::error::{CliError, CommandError, SystemError};
 use crate::exit::Exit;
 use crate::logins::LoginStore;
-use crate::servers::{self, Purpose, ServerArguments, ServersError};
+use crate::servers::{self, Purpose, ServerArguments};
 use crate::terminal::safe_line;
 use crate::units::Time;
 use crate::{interrupt, report};
@@ -85,14 +85,11 @@ impl CliError for LoginFailure {
     }
 }
 
-/// Reads the configuration of the servers, and prints which entries are not used.
+/// Reads the configuration of the servers.
 pub(super) fn load(arguments: &ServerArguments) -> Result<Config, CommandError> {
     let config = servers::read(arguments, &[], Purpose::Once)?.config;
     if config.servers.is_empty() && config.skipped.is_empty() {
-        return Err(ServersError::None.into());
-    }
-    for (line, _) in servers::skipped_lines(&config).iter().filter(|(_, is_failure)| *is_failure) {
-        report::note(line);
+        return Err(servers::none(arguments).into());
     }
     Ok(config)
 }
@@ -160,12 +157,13 @@ async fn list(config: &Config) -> Result<Exit, CommandError> {
     let store = store()?;
     let states = join_all(config.servers.iter().map(|server| state(server, &store))).await;
     let states = states.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let width = config.servers.iter().map(|server| server.name.chars().count()).max().unwrap_or_default().min(MAX_NAME);
-    let lines = config
-        .servers
-        .iter()
-        .zip(&states)
-        .map(|(server, state)| safe_line(&format!("{:width$}  {state}", cut(&server.name, MAX_NAME))).into_owned());
+    let mut rows: Vec<_> = config.servers.iter().map(|server| &server.name).zip(states).collect();
+    rows.extend(config.skipped.iter().map(|skipped| (&skipped.name, format!("skipped: {}", skipped.reason))));
+    let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default().min(MAX_NAME);
+    let lines = rows.iter().map(|(name, state)| {
+        let line = format!("{:width$}  {state}", cut(name, MAX_NAME));
+        safe_line(&line).into_owned()
+    });
     report::print(&lines.collect::<Vec<_>>().join("\n")).map_err(SystemError::Output)?;
     Ok(Exit::Success)
 }

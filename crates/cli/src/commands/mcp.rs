@@ -188,7 +188,7 @@ const MAX_DEPTH: usize = 2;
 enum McpError {
     #[error("{NOTHING_TO_SERVE}")]
     NothingToServe,
-    #[error("no MCP server left: every configured server is disabled or is execbox itself")]
+    #[error("no MCP server left: every configured server is disabled, of another project, or execbox itself")]
     AllServersSkipped,
     #[error("the configuration starts execbox recursively: remove the server that starts `execbox mcp`")]
     Recursion,
@@ -503,8 +503,9 @@ In the configuration of a client, instead of all other servers:
   { "mcpServers": { "execbox": { "command": "execbox", "args": ["mcp", "--config", "/path/to/servers.json"] } } }
 
 Configurations:
-  The configuration files of MCP clients (`mcpServers`; `servers` in VS Code), with comments and trailing
-  commas. A server with all keys, including those that execbox adds:
+  The configuration files of MCP clients: `mcpServers` of most, `servers` of VS Code, `context_servers` of Zed,
+  `mcp_servers` of Codex (TOML), `projects` of Claude Code (the project with the current directory, outside of them
+  all). JSON may have comments and trailing commas. A server with all keys, including those that execbox adds:
 
   { "mcpServers": {
       "github": {
@@ -520,20 +521,22 @@ Configurations:
       "tickets": { "url": "https://tickets.example.com/mcp", "headers": { "Authorization": "Bearer ${TICKETS}" } }
   } }
 
-  `${NAME}` and `${NAME:-default}` are environment variables. `${workspaceFolder}`, `${workspaceFolderBasename}`,
-  `${userHome}`, `${pathSeparator}` and `${/}` are what VS Code and Cursor define: the workspace folder is the parent of
-  `.vscode` or `.cursor`, otherwise the current directory; `envFile` is relative to it. `${input:ID}` is a value that
-  `inputs` defines, as in VS Code (`promptString`, `pickString`): run `execbox tools --config FILE` in a terminal once
-  to be asked. Answers are stored in ~/.config/execbox/inputs.json, which only you can read.
+  `${NAME}` and `${NAME:-default}` are variables of `env` or `envFile` of the same entry, or of the environment.
+  `${workspaceFolder}`, `${workspaceFolderBasename}`, `${userHome}`, `${pathSeparator}` and `${/}` are what VS Code and
+  Cursor define: the workspace folder is the parent of `.vscode`, `.cursor`, `.zed`, `.gemini` or `.codex`, otherwise the
+  current directory; `envFile` is relative to it. `~` at the start of a path or an argument is the home directory.
+  `${input:ID}` is a value that `inputs` defines, as in VS Code (`promptString`, `pickString`): run
+  `execbox tools --config FILE` in a terminal once to be asked. Answers are stored in ~/.config/execbox/inputs.json,
+  which only you can read.
 
   Keys without effect are printed at start: unknown and misspelled keys, and those that only other clients use.
 
-  Servers with `"disabled": true` and servers that are
-  `execbox mcp` itself are skipped. Each server is a namespace: `my-server` becomes `my_server`; equal names are
-  numbered. A started server inherits PATH, HOME and similar variables, and those in `env`.
+  Skipped are servers with `"disabled": true`, servers that are `execbox mcp` itself, and entries with a mistake or an
+  unset variable. Each server is a namespace: `my-server` becomes `my_server`; equal names are numbered. A started
+  server inherits PATH, HOME and similar variables, and those in `env`; one that is null there is not inherited.
 
   The configuration is read again when its files change, and on SIGHUP: servers whose entries are equal stay connected.
-  A configuration with a mistake changes nothing and is reported, also by `execbox status`.
+  A new mistake in it changes nothing and is reported, also by `execbox status`.
 
 Approvals:
   Calls that `--ask` or "ask" select are put to the user by the client if it supports elicitation, otherwise they

@@ -147,10 +147,13 @@ impl Job {
                 () = servers::settled(&servers) => {}
                 () = cancellation.cancelled() => {}
             }
-            servers::print_failures(&self.config, &servers);
+            servers::print_failures(&servers);
             let providers = servers::all_providers(&self.stubs, &servers);
             let providers = self.policy.attended(providers, &servers);
-            let result = executor.execute(self.request(providers, cancellation)).await;
+            let mut result = executor.execute(self.request(providers, cancellation)).await;
+            if let Err(error) = &mut result.outcome {
+                servers.explain(error);
+            }
             servers.close().await;
             result
         });

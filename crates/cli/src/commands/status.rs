@@ -9,6 +9,7 @@ use crate::error::{CommandError, SystemError};
 use crate::exit::Exit;
 use crate::gateways::{self, Gateway, Server};
 use crate::report;
+use crate::servers::tools_of;
 use crate::terminal::safe_line;
 
 /// Show the running gateways (`execbox mcp`) of this user and the state of their servers
@@ -46,7 +47,7 @@ fn table(gateway: &Gateway) -> String {
     let name = |server: &Server| cut(&server.namespace, MAX_NAME);
     let width = gateway.servers.iter().map(|server| name(server).chars().count()).max().unwrap_or_default();
     for server in &gateway.servers {
-        let tools = server.tools.map(|tools| format!("{tools} tools"));
+        let tools = server.tools.map(tools_of);
         let detail = server.reason.clone().or(tools).unwrap_or_default();
         let detail = detail.lines().next().unwrap_or_default();
         lines.push(format!("  {:width$}  {:8}  {detail}", name(server), server.state.name()));

@@ -7,12 +7,12 @@ use clap::Args;
 use execbox::core::text::cut;
 use execbox::declarations::{self, ToolSignature};
 use execbox::{CancellationToken, Provider};
-use execbox_mcp::server::{Catalog, FoundTool, Query};
+use execbox_mcp::server::{Catalog, FoundTool, Query, UnavailableNamespace};
 use execbox_mcp::upstream::UpstreamOptions;
 
 use crate::error::{CliError, CommandError, SystemError};
 use crate::exit::Exit;
-use crate::servers::{self, Purpose, ServerArguments, ServersError};
+use crate::servers::{self, Purpose, ServerArguments};
 use crate::stub;
 use crate::terminal::safe_line;
 use crate::{interrupt, report};
@@ -62,16 +62,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
 /// The tools of the servers and of the stub files. The servers are closed, so the tools cannot be called.
 pub(super) struct Loaded {
     pub(super) providers: Vec<Provider>,
+    unavailable: Vec<UnavailableNamespace>,
     has_failures: bool,
 }
 
 impl Loaded {
-    pub(super) fn check_namespace(&self, name: &str) -> Result<(), UnknownNamespace> {
+    pub(super) fn check_namespace(&self, name: &str) -> Result<(), NamespaceError> {
         let known: Vec<_> = self.providers.iter().map(|provider| provider.name().to_owned()).collect();
         if known.iter().any(|one| one == name) {
             return Ok(());
         }
-        Err(UnknownNamespace { name: name.to_owned(), known })
+        let unavailable = self.unavailable.iter().find(|unavailable| unavailable.name == name);
+        let unknown = || NamespaceError::Unknown { name: name.to_owned(), known };
+        Err(unavailable.cloned().map_or_else(unknown, NamespaceError::Unavailable))
     }
 
     pub(super) fn exit(&self) -> Exit {
@@ -81,13 +84,14 @@ impl Loaded {
 
 /// The error for a name that no provider has.
 #[derive(Debug, thiserror::Error)]
-#[error("unknown namespace {name:?}: expected {}", one_of(.known))]
-pub(super) struct UnknownNamespace {
-    name: String,
-    known: Vec<String>,
+pub(super) enum NamespaceError {
+    #[error("unknown namespace {name:?}: expected {}", one_of(.known))]
+    Unknown { name: String, known: Vec<String> },
+    #[error("{0}")]
+    Unavailable(UnavailableNamespace),
 }
 
-impl CliError for UnknownNamespace {}
+impl CliError for NamespaceError {}
 
 fn one_of(names: &[String]) -> String {
     match names {
@@ -102,7 +106,7 @@ pub(super) fn load(arguments: &ServerArguments, stubs: &[PathBuf]) -> Result<Loa
     let stubs = stub::load(stubs)?;
     let config = servers::read(arguments, &stubs, Purpose::Once)?.config;
     if config.servers.is_empty() && config.skipped.is_empty() && stubs.is_empty() {
-        return Err(ServersError::None.into());
+        return Err(servers::none(arguments).into());
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let list = async |cancellation: CancellationToken| {
@@ -111,10 +115,10 @@ pub(super) fn load(arguments: &ServerArguments, stubs: &[PathBuf]) -> Result<Loa
             () = servers::settled(&servers) => {}
             () = cancellation.cancelled() => return Err(SystemError::Interrupted.into()),
         }
-        let has_failures = servers::print_failures(&config, &servers);
-        let providers = servers::all_providers(&stubs, &servers);
+        let has_failures = servers::print_failures(&servers);
+        let (providers, unavailable) = (servers::all_providers(&stubs, &servers), servers.unavailable());
         servers.close().await;
-        Ok(Loaded { providers, has_failures })
+        Ok(Loaded { providers, unavailable, has_failures })
     };
     let (loaded, _) = interrupt::cancel_on_interrupt(|cancellation| runtime.block_on(list(cancellation)));
     runtime.shutdown_background();

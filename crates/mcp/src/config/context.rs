@@ -10,6 +10,11 @@ pub trait Context {
     /// The value of an environment variable, if it is set.
     fn variable(&self, name: &str) -> Option<String>;
 
+    /// The name of the file, as messages have it. A name that ends with `.toml` means TOML.
+    fn file_name(&self) -> Option<String> {
+        None
+    }
+
     /// The value of `${workspaceFolder}`, to which relative paths of `envFile` are relative.
     fn workspace_folder(&self) -> Option<PathBuf> {
         None

@@ -3,37 +3,67 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::ignored::{HTTP_TYPES, ignored_keys};
 use super::node::Node;
-use super::secret::Candidates;
-use super::variables::{Scope, Used, expand};
-use super::{ConfigError, Problem, ServerConfig, SkipReason, Transport, env_file};
+use super::variables::{Expander, Scope};
+use super::{ConfigError, Entry, Problem, ServerConfig, SkipReason, Transport};
 use crate::filter::Pattern;
 use crate::oauth::OAuthClient;
 use crate::upstream::{HttpProtocol, ResultFormat};
 
-/// The outer error is an error of the file, the inner one skips this server only.
-pub(super) fn read(
-    name: &str,
-    node: &Node<'_>,
-    scope: Scope<'_>,
-) -> Result<Result<ServerConfig, SkipReason>, ConfigError> {
-    let raw = RawEntry::read(node)?;
-    raw.check(node)?;
-    Ok(raw.server(name, scope))
+/// Reads an entry. A mistake in it skips this server only.
+pub(super) fn read(name: &str, node: &Node<'_>, scope: Scope<'_>) -> Entry {
+    let invalid = |error| SkipReason::Invalid { file: scope.context.file_name(), error: Box::new(error) };
+    let raw = RawEntry::read(node).map_err(invalid);
+    let (kind, mut uses_own) = (raw.as_ref().ok().and_then(|raw| raw.kind(node).ok()), false);
+    let server = match raw {
+        _ if is_disabled(node) => Err(SkipReason::Disabled),
+        Ok(raw) => match raw.kind(node) {
+            Ok(Kind::Extension) => Err(SkipReason::Extension),
+            Ok(kind) => raw.server(name, kind, scope, &mut uses_own),
+            Err(error) => Err(invalid(error)),
+        },
+        Err(reason) => Err(reason),
+    };
+    Entry { name: name.to_owned(), server, ignored: ignored_keys(name, node, kind, uses_own) }
+}
+
+/// Whether an entry is disabled, whatever else it has.
+fn is_disabled(node: &Node<'_>) -> bool {
+    let members = node.members().unwrap_or_default();
+    let is = |key: &str, value: bool| {
+        let mut found = members.iter().filter(|(other, _)| *other == key);
+        found.any(|(_, node)| node.boolean() == Ok(value))
+    };
+    is("disabled", true) || is("enabled", false)
+}
+
+/// How an entry connects to its server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Command,
+    Url,
+    /// An extension of the client knows how.
+    Extension,
 }
 
 /// The values of an entry, with their types checked. [`ignored`](super::ignored) lists the keys that are not read.
 #[derive(Default)]
 struct RawEntry<'a> {
-    disabled: bool,
     kind: Option<&'a str>,
     command: Option<Node<'a>>,
     args: Vec<Node<'a>>,
     env: Vec<(&'a str, Node<'a>)>,
     env_file: Option<Node<'a>>,
+    /// Names of variables that the server inherits.
+    inherited: Vec<Node<'a>>,
     directory: Option<Node<'a>>,
     url: Option<Node<'a>>,
     headers: Vec<(&'a str, Node<'a>)>,
+    /// Headers, and the names of the variables with their values.
+    header_variables: Vec<(&'a str, Node<'a>)>,
+    /// The name of the variable with the token of the header `Authorization`.
+    token_variable: Option<Node<'a>>,
     oauth: RawOAuth<'a>,
     allow: Vec<Node<'a>>,
     deny: Vec<Node<'a>>,
@@ -42,72 +72,95 @@ struct RawEntry<'a> {
     never_ask: Vec<Node<'a>>,
     timeout: Option<Duration>,
     results: ResultFormat,
+    is_extension: bool,
 }
 
 impl<'a> RawEntry<'a> {
     fn read(node: &Node<'a>) -> Result<Self, ConfigError> {
         let mut raw = Self::default();
         for (key, value) in node.members()? {
-            if value.is_null() {
-                continue; // As if the key were missing.
-            }
             match key {
-                "disabled" => raw.disabled |= value.boolean()?,
-                "enabled" => raw.disabled |= !value.boolean()?,
+                "disabled" | "enabled" => drop(value.boolean()?), // Read by `is_disabled`.
                 "type" | "transport" => raw.kind = Some(value.string()?),
+                "command" if value.is_object() => raw.read_command(&value)?,
                 "command" => raw.command = Some(string(value)?),
-                "args" => raw.args = value.strings()?,
-                "env" => raw.env = strings(&value)?,
+                "args" => raw.args.extend(value.strings()?),
+                "env" => raw.env.extend(scalars(&value)?),
                 "envFile" => raw.env_file = Some(string(value)?),
+                "env_vars" => raw.inherited = inherited(&value)?,
                 "cwd" => raw.directory = Some(string(value)?),
+                "url" | "serverUrl" | "httpUrl" if value.is_empty() => {}
                 "url" | "serverUrl" | "httpUrl" => raw.url = Some(string(value)?),
-                "headers" => raw.headers = strings(&value)?,
+                "headers" | "http_headers" => raw.headers.extend(scalars(&value)?),
+                "env_http_headers" => raw.header_variables = scalars(&value)?,
+                "bearer_token_env_var" => raw.token_variable = Some(string(value)?),
                 "oauth" => raw.oauth = RawOAuth::read(&value)?,
-                "allow" | "includeTools" | "enabledTools" => raw.allow.extend(value.strings()?),
-                "deny" | "excludeTools" | "disabledTools" => raw.deny.extend(value.strings()?),
-                "ask" if value.string().is_ok() => raw.ask.push(value),
+                "allow" | "includeTools" | "enabledTools" | "enabled_tools" => raw.allow.extend(value.strings()?),
+                "deny" | "excludeTools" | "disabledTools" | "disabled_tools" => raw.deny.extend(value.strings()?),
+                "ask" if value.is_string() => raw.ask.push(value),
                 "ask" => raw.ask.extend(value.strings()?),
                 "alwaysAllow" | "autoApprove" => raw.never_ask.extend(value.strings()?),
                 "readOnly" => raw.read_only = value.boolean()?,
                 "timeout" if !value.is_number() => raw.timeout = Some(duration(&value)?),
+                "tool_timeout_sec" => raw.timeout = Some(seconds(&value)?),
                 "results" => raw.results = results(&value)?,
+                "settings" => raw.is_extension = true,
+                "source" => raw.is_extension |= value.string()? == "extension",
                 _ => {}
             }
         }
         Ok(raw)
     }
 
-    fn check(&self, node: &Node<'_>) -> Result<(), ConfigError> {
+    /// Reads `command` as an object, the older notation of Zed.
+    fn read_command(&mut self, node: &Node<'a>) -> Result<(), ConfigError> {
+        for (key, value) in node.members()? {
+            match key {
+                "path" => self.command = Some(string(value)?),
+                "args" => self.args.extend(value.strings()?),
+                "env" => self.env.extend(scalars(&value)?),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// How the entry connects. A key without text counts as missing beside the other one, and `type` decides between two.
+    fn kind(&self, node: &Node<'_>) -> Result<Kind, ConfigError> {
+        let is_http = self.kind.map(|kind| HTTP_TYPES.iter().any(|http| http.eq_ignore_ascii_case(kind)));
         match (&self.command, &self.url) {
-            _ if self.disabled => Ok(()),
-            (Some(_), Some(url)) => Err(url.error(Problem::CommandAndUrl)),
+            (Some(command), Some(_)) if command.is_empty() => Ok(Kind::Url),
+            (Some(_), Some(url)) => match is_http {
+                Some(is_http) => Ok(if is_http { Kind::Url } else { Kind::Command }),
+                None => Err(url.error(Problem::CommandAndUrl)),
+            },
+            (None, Some(_)) => Ok(Kind::Url),
+            (Some(command), None) if command.is_empty() => Err(command.error(Problem::MissingCommand)),
+            (Some(_), None) => Ok(Kind::Command),
+            (None, None) if self.is_extension => Ok(Kind::Extension),
             (None, None) => Err(node.error(Problem::MissingCommand)),
-            (Some(command), None) if command.string()?.trim().is_empty() => Err(command.error(Problem::MissingCommand)),
-            _ => Ok(()),
         }
     }
 
-    fn server(self, name: &str, scope: Scope<'_>) -> Result<ServerConfig, SkipReason> {
-        if self.disabled {
-            return Err(SkipReason::Disabled);
-        }
-        let mut expander = Expander { scope, candidates: Candidates::default(), used: Vec::new() };
-        let transport = match &self.url {
-            Some(url) => self.http(url, &mut expander)?,
-            None => self.stdio(&mut expander)?,
+    fn server(
+        &self,
+        name: &str,
+        kind: Kind,
+        scope: Scope<'_>,
+        uses_own: &mut bool,
+    ) -> Result<ServerConfig, SkipReason> {
+        let mut expander = Expander::new(scope, &self.env, self.env_file.as_ref());
+        let transport = match kind {
+            Kind::Url => self.http(&mut expander),
+            Kind::Command | Kind::Extension => self.stdio(&mut expander),
         };
-        // The names of variables come first: `${NAME}` in a redacted text then means what it means in the file.
-        let mut candidates = Candidates::default();
-        for Used { name, value, is_password } in &expander.used {
-            if *is_password { candidates.add_secret(name, value) } else { candidates.add(name, value) }
-        }
-        candidates.append(expander.candidates);
-        let mut server = ServerConfig::new(name, transport, candidates.into_secrets());
-        let patterns = |nodes: &[Node<'_>]| nodes.iter().map(|node| Pattern::new(node.text())).collect();
+        *uses_own = expander.used_own;
+        let mut server = ServerConfig::new(name, transport?, expander.into_candidates().into_secrets());
+        let patterns = |nodes: &[Node<'_>]| nodes.iter().map(|node| Pattern::new(&*node.text())).collect();
         server.filter.allow = patterns(&self.allow);
         server.filter.deny = patterns(&self.deny);
         server.filter.read_only = self.read_only;
-        self.ask.iter().for_each(|asked| server.ask.add(asked.text()));
+        self.ask.iter().for_each(|asked| server.ask.add(&asked.text()));
         server.ask.never = patterns(&self.never_ask);
         server.call_timeout = self.timeout;
         server.results = self.results;
@@ -115,38 +168,65 @@ impl<'a> RawEntry<'a> {
     }
 
     fn stdio(&self, expander: &mut Expander<'_>) -> Result<Transport, SkipReason> {
-        let command = self.command.as_ref().map_or(Ok(String::new()), |command| expander.expand(command))?;
-        let args: Vec<String> = self.args.iter().map(|arg| expander.expand(arg)).collect::<Result<_, _>>()?;
+        let command = self.command.as_ref().map_or(Ok(String::new()), |command| expander.path(command))?;
+        let args: Vec<String> = self.args.iter().map(|arg| expander.path(arg)).collect::<Result<_, _>>()?;
         if is_execbox(&command, &args) {
             return Err(SkipReason::SelfReference);
         }
         expander.candidates.add_arguments(&args);
-        let mut env = self.env_file.as_ref().map_or(Ok(Vec::new()), |file| expander.env_file(file))?;
-        env.retain(|(name, _)| !self.env.iter().any(|(other, _)| other == name));
-        for (name, value) in &env {
-            expander.candidates.add(name, value);
+        let is_own = |name: &str| self.env.iter().any(|(other, _)| *other == name);
+        let mut env: Vec<(String, String)> = Vec::new();
+        for node in &self.inherited {
+            env.extend(expander.named(node).map(|value| (node.text().into_owned(), value)));
         }
-        env.extend(expander.expand_all(&self.env)?);
-        let directory = self.directory.as_ref().map(|directory| expander.expand(directory)).transpose()?;
-        Ok(Transport::Stdio { command, args, env, directory: directory.map(Into::into) })
+        env.extend_from_slice(expander.file_variables()?);
+        env.retain(|(name, _)| !is_own(name));
+        env.extend(expander.own_variables()?);
+        let unset = self.env.iter().filter(|(_, node)| node.is_null()).map(|(name, _)| (*name).to_owned()).collect();
+        let directory = self.directory.as_ref().map(|directory| expander.path(directory)).transpose()?;
+        Ok(Transport::Stdio { command, args, env, unset, directory: directory.map(PathBuf::from) })
     }
 
-    fn http(&self, url: &Node<'_>, expander: &mut Expander<'_>) -> Result<Transport, SkipReason> {
+    fn http(&self, expander: &mut Expander<'_>) -> Result<Transport, SkipReason> {
+        let Some(url) = &self.url else { return Err(SkipReason::InvalidUrl { key: "url".to_owned() }) };
         let key = url.path().to_owned();
         let url = expander.expand(url)?;
         check_url(&url).map_err(|()| SkipReason::InvalidUrl { key })?;
         expander.candidates.add_url(&url);
-        let (headers, oauth) = (expander.expand_all(&self.headers)?, self.oauth.client(expander)?);
-        Ok(Transport::Http { url, headers, protocol: self.protocol(), oauth })
+        let is_set = |(_, node): &&(&str, Node<'_>)| !node.is_null();
+        let mut headers = Vec::new();
+        for (name, node) in self.headers.iter().filter(is_set) {
+            headers.push(((*name).to_owned(), expander.value(name, node)?));
+        }
+        for (name, node) in self.header_variables.iter().filter(is_set) {
+            if let Some(value) = expander.named(node) {
+                expander.candidates.add(name, &value);
+                set_header(&mut headers, name, value);
+            }
+        }
+        if let Some(node) = &self.token_variable {
+            let unset =
+                || SkipReason::UnsetNamedVariable { key: node.path().to_owned(), name: node.text().into_owned() };
+            let token = expander.named(node).ok_or_else(unset)?;
+            expander.candidates.add("Authorization", &token);
+            set_header(&mut headers, "Authorization", format!("Bearer {token}"));
+        }
+        Ok(Transport::Http { url, headers, protocol: self.protocol(), oauth: self.oauth.client(expander)? })
     }
 
     fn protocol(&self) -> HttpProtocol {
         match self.kind.map(str::to_ascii_lowercase).as_deref() {
             Some("sse") => HttpProtocol::Sse,
-            Some("http" | "streamablehttp" | "streamable-http" | "streamable_http") => HttpProtocol::Streamable,
+            Some(kind) if HTTP_TYPES.contains(&kind) => HttpProtocol::Streamable,
             _ => HttpProtocol::Detect,
         }
     }
+}
+
+/// Adds a header, and removes those of the same name, in any case.
+fn set_header(headers: &mut Vec<(String, String)>, name: &str, value: String) {
+    headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
+    headers.push((name.to_owned(), value));
 }
 
 /// The values of `oauth`, with their types checked.
@@ -163,7 +243,6 @@ impl<'a> RawOAuth<'a> {
         let mut raw = Self::default();
         for (key, value) in node.members()? {
             match key {
-                _ if value.is_null() => {}
                 "clientId" => raw.client_id = Some(string(value)?),
                 "clientSecret" => raw.client_secret = Some(string(value)?),
                 "scopes" if value.is_string() => raw.scopes = vec![value],
@@ -196,40 +275,6 @@ pub(super) fn check_url(url: &str) -> Result<(), ()> {
     if is_http && parsed.host().is_some_and(|host| !host.is_empty()) { Ok(()) } else { Err(()) }
 }
 
-/// Expands variables, and records the values that may be secrets.
-struct Expander<'a> {
-    scope: Scope<'a>,
-    used: Vec<Used>,
-    candidates: Candidates,
-}
-
-impl Expander<'_> {
-    fn expand(&mut self, node: &Node<'_>) -> Result<String, SkipReason> {
-        expand(node.text(), node.path(), self.scope, &mut self.used)
-    }
-
-    /// Reads the variables of a file.
-    fn env_file(&mut self, node: &Node<'_>) -> Result<Vec<(String, String)>, SkipReason> {
-        let (key, file) = (node.path().to_owned(), node.text().to_owned());
-        let path = PathBuf::from(self.expand(node)?);
-        let context = self.scope.context;
-        let path = if path.is_relative() { context.workspace_folder().unwrap_or_default().join(path) } else { path };
-        let text = context.env_file(&path);
-        let text =
-            text.map_err(|reason| SkipReason::UnreadableEnvFile { key: key.clone(), file: file.clone(), reason })?;
-        env_file::parse(&text).map_err(|(line, problem)| SkipReason::InvalidEnvFile { key, file, line, problem })
-    }
-
-    fn expand_all(&mut self, named: &[(&str, Node<'_>)]) -> Result<Vec<(String, String)>, SkipReason> {
-        let expanded = named.iter().map(|(name, node)| {
-            let value = self.expand(node)?;
-            self.candidates.add(name, &value);
-            Ok(((*name).to_owned(), value))
-        });
-        expanded.collect()
-    }
-}
-
 /// Whether a command starts `execbox mcp`, directly or by another program (`npx execbox mcp`). Starting it would recurse
 /// without end.
 pub(super) fn is_execbox(program: &str, args: &[String]) -> bool {
@@ -247,10 +292,23 @@ fn string(node: Node<'_>) -> Result<Node<'_>, ConfigError> {
     node.string().map(|_| node)
 }
 
-fn strings<'a>(node: &Node<'a>) -> Result<Vec<(&'a str, Node<'a>)>, ConfigError> {
-    let members = node.members()?;
-    members.iter().try_for_each(|(_, value)| value.string().map(drop))?;
-    Ok(members)
+/// Named strings. Numbers and booleans count as their text, and null means that the name is not set.
+fn scalars<'a>(node: &Node<'a>) -> Result<Vec<(&'a str, Node<'a>)>, ConfigError> {
+    node.members()?; // Finds duplicates.
+    let check = |(name, value): (_, Node<'a>)| Ok((name, if value.is_null() { value } else { value.scalar()? }));
+    node.entries()?.into_iter().map(check).collect()
+}
+
+/// Names of variables: strings, or objects with `name`.
+fn inherited<'a>(node: &Node<'a>) -> Result<Vec<Node<'a>>, ConfigError> {
+    let items = node.items("an array of names [\"NAME\", \"NAME\"]")?;
+    let name = |item: Node<'a>| match item.is_object() {
+        true => {
+            item.members()?.into_iter().find(|(key, _)| *key == "name").map_or(string(item), |(_, name)| string(name))
+        }
+        false => string(item),
+    };
+    items.into_iter().map(name).collect()
 }
 
 fn results(node: &Node<'_>) -> Result<ResultFormat, ConfigError> {
@@ -262,7 +320,8 @@ fn results(node: &Node<'_>) -> Result<ResultFormat, ConfigError> {
 }
 
 fn port(node: &Node<'_>) -> Result<u16, ConfigError> {
-    let port = node.number()?.parse().ok().filter(|port| *port > 0);
+    node.number()?;
+    let port = node.text().parse().ok().filter(|port| *port > 0);
     port.ok_or_else(|| node.error(Problem::InvalidValue { expected: "a port from 1 to 65535" }))
 }
 
@@ -271,6 +330,12 @@ fn duration(node: &Node<'_>) -> Result<Duration, ConfigError> {
     let duration = humantime::parse_duration(node.string()?.trim()).ok().filter(|duration| !duration.is_zero());
     let expected = "a duration with a unit, such as \"500ms\", \"30s\" or \"2m\"";
     duration.ok_or_else(|| node.error(Problem::InvalidValue { expected }))
+}
+
+/// A number of seconds.
+fn seconds(node: &Node<'_>) -> Result<Duration, ConfigError> {
+    let duration = Duration::try_from_secs_f64(node.number()?).ok().filter(|duration| !duration.is_zero());
+    duration.ok_or_else(|| node.error(Problem::InvalidValue { expected: "a number of seconds" }))
 }
 
 #[cfg(test)]

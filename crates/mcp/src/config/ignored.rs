@@ -4,7 +4,7 @@ use std::fmt;
 
 use execbox::core::hint::near;
 
-use super::ConfigError;
+use super::entry::Kind;
 use super::node::Node;
 
 /// A key of an entry that has no effect, with its position.
@@ -58,11 +58,18 @@ pub enum IgnoreReason {
     TimeoutWithoutUnit,
 }
 
-/// The keys of an entry that have no effect, in their order. A key whose value is null counts as missing.
-pub(super) fn ignored_keys(server: &str, entry: &Node<'_>) -> Result<Vec<IgnoredKey>, ConfigError> {
-    let mut members = entry.members()?;
-    members.retain(|(_, value)| !value.is_null());
-    let url = members.iter().find_map(|(key, _)| URL_KEYS.iter().find(|url| *url == key).copied());
+/// The keys of an entry that have no effect, in their order. A key whose value is null counts as missing. `kind` is how the
+/// entry connects, if that is known, and `uses_own` whether another key refers to its `env` or `envFile`.
+pub(super) fn ignored_keys(server: &str, entry: &Node<'_>, kind: Option<Kind>, uses_own: bool) -> Vec<IgnoredKey> {
+    // An entry that has no members, or twice the same, is skipped for that.
+    let members = entry.members().unwrap_or_default();
+    let is_url =
+        |(key, value): &(&str, Node<'_>)| URL_KEYS.iter().find(|url| *url == key && !value.is_empty()).copied();
+    let other_transport = match kind {
+        Some(Kind::Url) => members.iter().find_map(is_url).map(|url| (STDIO_KEYS, url)),
+        Some(Kind::Command) => Some((HTTP_KEYS, "command")),
+        Some(Kind::Extension) | None => None,
+    };
     let mut ignored = Vec::new();
     let mut add = |key: &str, value: &Node<'_>, reason| {
         let (line, column) = value.key_position();
@@ -70,29 +77,32 @@ pub(super) fn ignored_keys(server: &str, entry: &Node<'_>) -> Result<Vec<Ignored
         ignored.push(IgnoredKey { server, path, line, column, key, reason });
     };
     for (key, value) in &members {
-        match reason(key, value, url) {
+        let is_used = uses_own && OWN_VARIABLES.contains(key);
+        match reason(key, value, other_transport.filter(|_| !is_used)) {
             Some(reason) => add(key, value, reason),
             None if *key == "oauth" => {
-                for (key, value) in value.members()?.iter().filter(|(key, _)| !OAUTH_KEYS.contains(key)) {
+                let members = value.members().unwrap_or_default();
+                for (key, value) in members.iter().filter(|(key, _)| !OAUTH_KEYS.contains(key)) {
                     add(key, value, unknown(key, OAUTH_KEYS, OAUTH_KEYS_OF_CLIENTS));
                 }
             }
             None => {}
         }
     }
-    Ok(ignored)
+    ignored
 }
 
-/// Why a key has no effect; `None` if it has one. `url` is the key that selects HTTP, if there is one.
-fn reason(key: &str, value: &Node<'_>, url: Option<&'static str>) -> Option<IgnoreReason> {
+/// Why a key has no effect; `None` if it has one. `other_transport` has the keys of the other transport, and the key that
+/// selects this one.
+fn reason(key: &str, value: &Node<'_>, other_transport: Option<(&[&str], &'static str)>) -> Option<IgnoreReason> {
     if !KNOWN.contains(&key) {
         return Some(unknown(key, KNOWN, OF_CLIENTS));
     }
     if key == "timeout" && value.is_number() {
         return Some(IgnoreReason::TimeoutWithoutUnit);
     }
-    let (others, with) = url.map_or((HTTP_KEYS, "command"), |url| (STDIO_KEYS, url));
-    (others.contains(&key) && !value.is_empty()).then_some(IgnoreReason::OtherTransport { with })
+    let (_, with) = other_transport.filter(|(others, _)| others.contains(&key) && !value.is_empty())?;
+    Some(IgnoreReason::OtherTransport { with })
 }
 
 /// Why a key that is not one of `known` has no effect.
@@ -107,11 +117,18 @@ fn unknown(key: &str, known: &'static [&'static str], of_clients: &[&str]) -> Ig
 /// Keys that select HTTP.
 const URL_KEYS: &[&str] = &["url", "serverUrl", "httpUrl"];
 
+/// Values of `type` and `transport` that select HTTP, in lower case.
+pub(super) const HTTP_TYPES: &[&str] = &["http", "sse", "streamablehttp", "streamable-http", "streamable_http"];
+
 /// Keys that have an effect over HTTP only.
-const HTTP_KEYS: &[&str] = &["headers", "oauth"];
+const HTTP_KEYS: &[&str] =
+    &["bearer_token_env_var", "env_http_headers", "headers", "httpUrl", "http_headers", "oauth", "serverUrl", "url"];
 
 /// Keys that have an effect on child processes only.
-const STDIO_KEYS: &[&str] = &["args", "cwd", "env", "envFile"];
+const STDIO_KEYS: &[&str] = &["args", "command", "cwd", "env", "envFile", "env_vars"];
+
+/// Keys with variables that the others of an entry can refer to.
+const OWN_VARIABLES: &[&str] = &["env", "envFile"];
 
 /// The keys that have an effect.
 const KNOWN: &[&str] = &[
@@ -120,24 +137,33 @@ const KNOWN: &[&str] = &[
     "args",
     "ask",
     "autoApprove",
+    "bearer_token_env_var",
     "command",
     "cwd",
     "deny",
     "disabled",
     "disabledTools",
+    "disabled_tools",
     "enabled",
     "enabledTools",
+    "enabled_tools",
     "env",
     "envFile",
+    "env_http_headers",
+    "env_vars",
     "excludeTools",
     "headers",
     "httpUrl",
+    "http_headers",
     "includeTools",
     "oauth",
     "readOnly",
     "results",
     "serverUrl",
+    "settings",
+    "source",
     "timeout",
+    "tool_timeout_sec",
     "transport",
     "type",
     "url",
@@ -149,18 +175,26 @@ const OF_CLIENTS: &[&str] = &[
     "auth",
     "authProviderType",
     "autoStart",
+    "default_tools_approval_mode",
     "description",
     "dev",
     "displayName",
+    "experimental_environment",
     "gallery",
     "headersHelper",
     "icon",
     "icons",
     "initTimeout",
     "name",
+    "oauth_resource",
+    "remote",
+    "required",
     "sandbox",
     "sandboxEnabled",
     "scopes",
+    "startup_timeout_ms",
+    "startup_timeout_sec",
+    "supports_parallel_tool_calls",
     "tags",
     "targetAudience",
     "targetServiceAccount",
@@ -190,17 +224,21 @@ const OAUTH_KEYS_OF_CLIENTS: &[&str] = &[
 #[cfg(test)]
 mod tests {
     use super::{KNOWN, OF_CLIENTS};
-    use crate::config::{Config, Variables};
+    use crate::config::{Config, SkipReason, Variables};
 
     #[test]
     fn every_known_key_is_read_and_no_other_key() {
         let read = |key: &str| {
-            let text = format!("{{ \"mcpServers\": {{ \"a\": {{ \"{key}\": 1 }} }} }}");
-            let error = Config::default().read(&text, &Variables(|_| None)).unwrap_err();
-            error.path.ends_with(key)
+            let text = format!("{{ \"mcpServers\": {{ \"a\": {{ \"{key}\": [[]] }} }} }}");
+            let mut config = Config::default();
+            config.read(&text, &Variables(|_| None)).unwrap();
+            match &config.skipped[0].reason {
+                SkipReason::Invalid { error, .. } => error.path.contains(key),
+                _ => false,
+            }
         };
         for key in KNOWN {
-            assert!(read(key) || *key == "timeout", "{key}");
+            assert!(read(key) || *key == "settings", "{key}");
         }
         for key in OF_CLIENTS {
             assert!(!read(key), "{key}");

@@ -53,31 +53,51 @@ impl Input {
     }
 }
 
-/// An item of `inputs`: an input, or the id of one whose type is not supported.
+/// An item of `inputs`: an input, or one that cannot be used.
 #[derive(Debug)]
 pub(super) enum Item {
     Input(Input),
-    Unsupported { id: String },
+    /// The type is not supported.
+    Unsupported {
+        id: String,
+    },
+    /// The item has a mistake. Without an id, any reference may mean it.
+    Invalid {
+        id: Option<String>,
+        error: ConfigError,
+    },
 }
 
 impl Item {
-    pub(super) fn id(&self) -> &str {
+    /// Whether `${input:ID}` with this id means the item.
+    pub(super) fn is(&self, other: &str) -> bool {
         match self {
-            Self::Input(input) => &input.id,
-            Self::Unsupported { id } => id,
+            Self::Input(Input { id, .. }) | Self::Unsupported { id } | Self::Invalid { id: Some(id), .. } => {
+                id == other
+            }
+            Self::Invalid { id: None, .. } => true,
         }
     }
 }
 
 /// Reads `inputs`.
-pub(super) fn read(node: &Node<'_>) -> Result<Vec<Item>, ConfigError> {
-    node.items("an array of inputs [{ … }]")?.iter().map(item).collect()
+pub(super) fn read(node: &Node<'_>) -> Vec<Item> {
+    let items = match node.items("an array of inputs [{ … }]") {
+        Ok(items) => items,
+        Err(error) => return vec![Item::Invalid { id: None, error }],
+    };
+    let invalid = |node: &Node<'_>, error| {
+        let members = node.entries().unwrap_or_default();
+        let id = members.iter().find_map(|(key, value)| if *key == "id" { value.string().ok() } else { None });
+        Item::Invalid { id: id.map(str::to_owned), error }
+    };
+    items.iter().map(|node| item(node).unwrap_or_else(|error| invalid(node, error))).collect()
 }
 
 fn item(node: &Node<'_>) -> Result<Item, ConfigError> {
     let (mut id, mut kind, mut description, mut default) = (None, None, None, None);
     let (mut password, mut options) = (false, Vec::new());
-    for (key, value) in node.members()?.into_iter().filter(|(_, value)| !value.is_null()) {
+    for (key, value) in node.members()? {
         match key {
             "id" => id = Some(value.string()?.to_owned()),
             "type" => kind = Some(value.string()?),

@@ -12,9 +12,11 @@
 //! } }
 //! ```
 //!
-//! - **Client files** are accepted unchanged: `mcpServers` (Claude Desktop, Claude Code, Cursor, Windsurf and others),
-//!   `servers` and `mcp.servers` (VS Code), with comments and trailing commas. `disabled`, `enabled`, `includeTools`,
-//!   `excludeTools` and similar keys have the meaning that clients give them.
+//! - **Client files** are accepted unchanged: `mcpServers` (Claude Desktop, Claude Code, Cursor, Windsurf, Gemini CLI and
+//!   others), `servers` and `mcp.servers` (VS Code), `context_servers` (Zed), `mcp_servers` (Codex, in TOML), and `projects`
+//!   (Claude Code). JSON may have comments and trailing commas. `disabled`, `enabled`, `includeTools`, `excludeTools`, their
+//!   names in snake case and similar keys have the meaning that clients give them. Numbers and booleans in `args`, `env` and
+//!   `headers` count as their text, and a name that is null is not set.
 //! - **Keys without effect** are listed ([`IgnoredKey`]): unknown keys, keys of other clients, and a numeric `timeout`,
 //!   because clients disagree on its unit.
 //! - **Keys of execbox**: `allow`, `deny` and `readOnly` ([`ToolFilter`]), `ask` and `alwaysAllow` ([`AskFilter`]), `timeout`
@@ -24,13 +26,15 @@
 //! - **Transports over HTTP**: `type` `http` is streamable HTTP, `sse` the older transport. Without it, the transport is
 //!   detected.
 //! - **Variables**: `${NAME}` and `${NAME:-default}` are expanded in `command`, `args`, `env`, `envFile`, `cwd`, `url`,
-//!   `headers` and `oauth`; `$${` is a literal `${`. `${workspaceFolder}`, `${workspaceFolderBasename}`, `${userHome}`,
-//!   `${pathSeparator}` and `${/}` have the meaning that VS Code and Cursor give them.
+//!   `headers` and `oauth`, with the variables of `env` and `envFile` of the same entry and of the environment; `$${` is a
+//!   literal `${`. `${workspaceFolder}`, `${workspaceFolderBasename}`, `${userHome}`, `${pathSeparator}` and `${/}` have the
+//!   meaning that VS Code and Cursor give them. `~` at the start of `command`, `args`, `cwd` and `envFile` is the home
+//!   directory, and `$NAME` as a whole value of `env` or `headers` a variable that is set. TOML has no `${…}`, as in Codex.
 //! - **Inputs**: `${input:ID}` is the value of an item of `inputs` ([`Input`]), which the [`Context`] asks a user for.
 //! - **`envFile`** names a file with more variables of a child process, in the format `.env`: `NAME=VALUE` lines, `export`,
 //!   comments and quotes; nothing in it is expanded. `env` overrides it. A relative path starts at the workspace folder.
-//! - **A problem with one server** (an unset variable, an invalid URL) skips that server ([`Skipped`]). A value of
-//!   the wrong type is an error of the whole file ([`ConfigError`]), with its position.
+//! - **A problem with one server** (a value of the wrong type, an unset variable, an invalid URL) skips that server
+//!   ([`Skipped`]). An error of the whole file ([`ConfigError`]) is one of its language, or the lack of any servers.
 //!
 //! # What is a secret
 //! Candidates are the variables and inputs that an entry uses, the values of `env`, `envFile` and `headers`, arguments, and the
@@ -51,8 +55,12 @@ mod entry;
 mod env_file;
 mod ignored;
 mod input;
+mod namespaces;
 mod node;
+mod problem;
 mod secret;
+mod skipped;
+mod tables;
 mod variables;
 
 use std::fmt;
@@ -63,13 +71,15 @@ pub use self::context::{Context, MAX_ENV_FILE, Unavailable, Variables};
 pub use self::env_file::EnvFileProblem;
 pub use self::ignored::{IgnoreReason, IgnoredKey};
 pub use self::input::{Input, InputKind, InputOption};
+pub use self::problem::{ConfigError, Format, Problem};
+pub use self::skipped::{SkipReason, Skipped};
 use crate::Secrets;
 use crate::filter::{AskFilter, ToolFilter};
 use crate::oauth::OAuthClient;
 use crate::upstream::{HttpProtocol, ResultFormat};
 
 /// The servers of one or more files.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Config {
     /// The servers, in the order of their files.
     pub servers: Vec<ServerConfig>,
@@ -110,6 +120,8 @@ pub enum Transport {
         args: Vec<String>,
         /// Environment variables, in addition to those that every server gets.
         env: Vec<(String, String)>,
+        /// Environment variables that every server gets, except this one.
+        unset: Vec<String>,
         /// The working directory. Default: that of this process.
         directory: Option<PathBuf>,
     },
@@ -136,200 +148,18 @@ impl fmt::Debug for Transport {
     }
 }
 
-/// An entry that is not used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Skipped {
-    /// The key of the entry.
-    pub name: String,
-    /// Why the entry is not used.
-    pub reason: SkipReason,
-}
-
-/// Why a server is not used. Contains no values, because they may be secrets.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SkipReason {
-    /// `disabled` is true or `enabled` is false.
-    #[error("disabled in the configuration")]
-    Disabled,
-    /// The entry starts `execbox mcp`, which would recurse without end.
-    #[error("starts execbox itself")]
-    SelfReference,
-    /// An earlier entry has the same name and content.
-    #[error("duplicate of an earlier entry")]
-    Duplicate,
-    /// A URL that is not an `http` or `https` URL with a host.
-    #[error("invalid {key}: expected `https://HOST/PATH`")]
-    InvalidUrl {
-        /// The path of keys.
-        key: String,
-    },
-    /// A variable without a value and without a default.
-    #[error("{key}: environment variable {name} is not set; set it, or write `${{{name}:-default}}`")]
-    UnsetVariable {
-        /// The path of keys.
-        key: String,
-        /// The name of the variable.
-        name: String,
-    },
-    /// A folder that is not known, or whose path is not UTF-8.
-    #[error("{key}: `${{{name}}}` has no value; write the path instead")]
-    UnknownFolder {
-        /// The path of keys.
-        key: String,
-        /// The name of the variable.
-        name: String,
-    },
-    /// An input that is not in `inputs`.
-    #[error(
-        "{key}: `${{input:{id}}}` is not defined; add {{ \"type\": \"promptString\", \"id\": {id:?} }} to `inputs`"
-    )]
-    UndefinedInput {
-        /// The path of keys.
-        key: String,
-        /// The id of the input.
-        id: String,
-    },
-    /// An input of another type than `promptString` and `pickString`.
-    #[error("{key}: the type of the input {id:?} is not supported; use \"promptString\" or \"pickString\"")]
-    UnsupportedInput {
-        /// The path of keys.
-        key: String,
-        /// The id of the input.
-        id: String,
-    },
-    /// An input without a value.
-    #[error("{key}: no value for the input {id:?}: {reason}")]
-    MissingInput {
-        /// The path of keys.
-        key: String,
-        /// The id of the input.
-        id: String,
-        /// Why the input has no value.
-        reason: Unavailable,
-    },
-    /// An `envFile` that cannot be read.
-    #[error("{key}: cannot read {file:?}: {reason}")]
-    UnreadableEnvFile {
-        /// The path of keys.
-        key: String,
-        /// The value of the key, with its variables.
-        file: String,
-        /// Why the file cannot be read.
-        reason: Unavailable,
-    },
-    /// An `envFile` that is not in the format.
-    #[error("{key}: {file:?}, line {line}: {problem}")]
-    InvalidEnvFile {
-        /// The path of keys.
-        key: String,
-        /// The value of the key, with its variables.
-        file: String,
-        /// The line, from 1.
-        line: usize,
-        /// What is wrong in this line.
-        problem: EnvFileProblem,
-    },
-    /// `${` without a valid name.
-    #[error(
-        "{key}: invalid variable reference: expected `${{NAME}}` or `${{NAME:-default}}`; write `$${{` for a literal `${{`"
-    )]
-    InvalidVariable {
-        /// The path of keys.
-        key: String,
-    },
-}
-
-impl SkipReason {
-    /// Whether the entry was intended to work, so that the user is informed.
-    pub fn is_failure(&self) -> bool {
-        !matches!(self, Self::Disabled | Self::SelfReference | Self::Duplicate)
+impl From<Vec<ServerConfig>> for Config {
+    fn from(servers: Vec<ServerConfig>) -> Self {
+        Self { servers, ..Self::default() }
     }
 }
-
-/// Why a file is not a configuration, with the position.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigError {
-    /// The path of keys; empty for the file as a whole.
-    pub path: String,
-    /// The line, from 1.
-    pub line: usize,
-    /// The column in characters, from 1.
-    pub column: usize,
-    /// What is wrong at this position.
-    pub problem: Problem,
-}
-
-/// `LINE:COLUMN: PATH: PROBLEM`, to be printed after `FILE:`.
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: ", self.line, self.column)?;
-        if !self.path.is_empty() {
-            write!(f, "{}: ", self.path)?;
-        }
-        self.problem.fmt(f)
-    }
-}
-
-impl std::error::Error for ConfigError {}
-
-/// What can be wrong with a file.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Problem {
-    /// Not JSON (with comments and trailing commas).
-    #[error("invalid JSON: {0}")]
-    Syntax(String),
-    /// The file contains no value.
-    #[error("the file is empty: expected {EXAMPLE}")]
-    Empty,
-    /// No `mcpServers`, `servers` or `mcp.servers`.
-    #[error("missing key `mcpServers`: expected {EXAMPLE}")]
-    NoServers,
-    /// The servers of Claude Code, for single projects only.
-    #[error(
-        "missing key `mcpServers` at the top level; servers under `projects` are not read: copy them into a separate \
-         file"
-    )]
-    ProjectsOnly,
-    /// A value of the wrong type.
-    #[error("invalid type: expected {expected}, got {found}")]
-    WrongType {
-        /// The type of the value, with its article.
-        found: &'static str,
-        /// The type that is required here.
-        expected: String,
-    },
-    /// A string that is not one of the accepted values.
-    #[error("invalid value: expected {expected}")]
-    InvalidValue {
-        /// The values that are accepted.
-        expected: &'static str,
-    },
-    /// The same key twice in one object.
-    #[error("duplicate key; remove or rename one of the two")]
-    DuplicateKey,
-    /// Neither a command nor a URL.
-    #[error("missing `command` or `url`: expected \"command\": \"PROGRAM\" or \"url\": \"https://…\"")]
-    MissingCommand,
-    /// An item of `inputs` without a name.
-    #[error("missing `id`: expected {{ \"type\": \"promptString\", \"id\": \"NAME\" }}")]
-    MissingInputId,
-    /// A `pickString` without options, or an option without a value.
-    #[error("missing options: expected \"options\": [\"FIRST\", \"SECOND\"]")]
-    MissingInputOptions,
-    /// A command and a URL.
-    #[error("`url` cannot be combined with `command`; remove one of the two")]
-    CommandAndUrl,
-}
-
-/// The shortest configuration.
-const EXAMPLE: &str = r#"{ "mcpServers": { "NAME": { "command": "PROGRAM", "args": ["…"] } } }"#;
 
 impl Config {
     /// Adds the servers of a file. Nothing is added if it fails.
     pub fn read(&mut self, text: &str, context: &dyn Context) -> Result<(), ConfigError> {
-        let entries = node::parse(text, |file| entries(&file, context))?;
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let format = Format::of(text, context.file_name().as_deref());
+        let entries = node::parse(text, format, |file| tables::entries(&file, format, context))?;
         for Entry { name, server, ignored } in entries {
             self.ignored.extend(ignored);
             match server {
@@ -341,46 +171,23 @@ impl Config {
         Ok(())
     }
 
+    /// The namespaces of all servers, followed by those of the skipped ones, by which programs call them: identifiers, made
+    /// like those of tools, and numbered where they collide.
+    pub fn namespaces(&self) -> Vec<String> {
+        let servers = self.servers.iter().map(|server| server.name.as_str());
+        namespaces::namespaces(servers.chain(self.skipped.iter().map(|skipped| skipped.name.as_str())))
+    }
+
     fn skip(&mut self, name: String, reason: SkipReason) {
         self.skipped.push(Skipped { name, reason });
     }
 }
 
+/// An entry of a file, read.
 struct Entry {
     name: String,
     server: Result<ServerConfig, SkipReason>,
     ignored: Vec<IgnoredKey>,
-}
-
-fn entries(file: &node::Node<'_>, context: &dyn Context) -> Result<Vec<Entry>, ConfigError> {
-    let (mut tables, mut inputs, mut has_projects) = (Vec::new(), Vec::new(), false);
-    for (key, value) in file.members()? {
-        match key {
-            "mcpServers" | "servers" => tables.push(value),
-            "inputs" if !value.is_null() => inputs.extend(input::read(&value)?),
-            "mcp" => {
-                for (key, value) in value.members()? {
-                    match key {
-                        "servers" => tables.push(value),
-                        "inputs" if !value.is_null() => inputs.extend(input::read(&value)?),
-                        _ => {}
-                    }
-                }
-            }
-            "projects" => has_projects = true,
-            _ => {}
-        }
-    }
-    if tables.is_empty() {
-        return Err(file.error(if has_projects { Problem::ProjectsOnly } else { Problem::NoServers }));
-    }
-    let scope = variables::Scope { context, inputs: &inputs };
-    let mut entries = Vec::new();
-    for (name, node) in tables.iter().map(node::Node::members).collect::<Result<Vec<_>, _>>()?.into_iter().flatten() {
-        let (server, ignored) = (entry::read(name, &node, scope)?, ignored::ignored_keys(name, &node)?);
-        entries.push(Entry { name: name.to_owned(), server, ignored });
-    }
-    Ok(entries)
 }
 
 impl ServerConfig {
@@ -408,7 +215,11 @@ impl ServerConfig {
         let mut candidates = secret::Candidates::default();
         candidates.add_arguments(args);
         let (command, args, env) = (command.to_owned(), args.to_vec(), Vec::new());
-        Ok(Self::new(name, Transport::Stdio { command, args, env, directory: None }, candidates.into_secrets()))
+        Ok(Self::new(
+            name,
+            Transport::Stdio { command, args, env, unset: Vec::new(), directory: None },
+            candidates.into_secrets(),
+        ))
     }
 }
 
@@ -416,19 +227,70 @@ impl ServerConfig {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Config, Variables};
+    use super::{Config, SkipReason, Variables};
 
     proptest! {
         #[test]
         fn any_text_is_a_configuration_or_an_error_with_a_valid_position(
-            text in "\\PC{0,60}", members in r#"(["{}\[\]:,a$ ]|"mcpServers"|"command"|"url"|"env"|\$\{|//|\n){0,24}"#,
+            text in "\\PC{0,60}",
+            members in r#"(["{}\[\]:,a$ ]|"mcpServers"|"command"|"url"|"env"|null|1|\$\{|//|\n){0,24}"#,
+            toml in r#"(["'{}\[\]=.,a$ ]|mcp_servers|command|env|[0-9]|true|#|\n){0,24}"#,
         ) {
-            for text in [text, format!("{{ \"mcpServers\": {{ \"a\": {{ {members} }} }} }}"), members] {
-                if let Err(error) = Config::default().read(&text, &Variables(|_| Some("x".to_owned()))) {
+            let json = format!("{{ \"mcpServers\": {{ \"a\": {{ {members} }}, \"b\": {{ \"command\": \"b\" }} }} }}");
+            let table = format!("[mcp_servers.a]\n{toml}");
+            for text in [text, json, members, table, format!("mcp_servers = {{ {toml} }}")] {
+                let mut config = Config::default();
+                let read = config.read(&text, &Variables(|_| Some("x".to_owned())));
+                let skipped = config.skipped.iter().filter_map(|skipped| match &skipped.reason {
+                    SkipReason::Invalid { error, .. } => Some((**error).clone()),
+                    _ => None,
+                });
+                for error in skipped.chain(read.err()) {
                     let line = text.lines().nth(error.line - 1).unwrap_or_default();
                     prop_assert!(error.column <= line.chars().count() + 1, "{error}: {text:?}");
                 }
             }
         }
+
+        /// A mistake in one entry leaves the others as they are.
+        #[test]
+        fn one_entry_costs_no_other(
+            key in "command|args|env|envFile|cwd|url|headers|oauth|type|timeout|allow|ask|readOnly|results|disabled",
+            value in r#"null|true|-1|1e999|""|"x"|"\$\{"|"~"|\[\]|\[1,\[\]\]|\{\}|\{"A":\{\}\}|\{"A":"\$\{A\}"\}"#,
+        ) {
+            let entry = match key.as_str() {
+                "command" | "url" => format!("\"{key}\": {value}"),
+                "headers" | "oauth" => format!("\"url\": \"https://x.example/\", \"{key}\": {value}"),
+                _ => format!("\"command\": \"x\", \"{key}\": {value}"),
+            };
+            let text = format!("{{ \"mcpServers\": {{ \"a\": {{ {entry} }}, \"b\": {{ \"command\": \"b\" }} }} }}");
+            let mut config = Config::default();
+            prop_assert_eq!(config.read(&text, &Variables(|_| None)), Ok(()), "{}", text);
+            prop_assert!(config.servers.iter().any(|server| server.name == "b"), "{text}");
+            prop_assert_eq!(config.servers.len() + config.skipped.len(), 2, "{}", text);
+        }
+    }
+
+    #[test]
+    fn values_that_refer_to_one_another_are_limited() {
+        let read = |value: fn(usize) -> String, count: usize| {
+            let env: Vec<_> = (0..count).map(|at| format!("\"A{at}\": \"{}\"", value(at))).collect();
+            let text =
+                format!("{{ \"servers\": {{ \"a\": {{ \"command\": \"a\", \"env\": {{ {} }} }} }} }}", env.join(","));
+            let mut config = Config::default();
+            config.read(&text, &Variables(|_| None)).unwrap();
+            config.skipped.pop().map(|skipped| skipped.reason)
+        };
+        let double = |at: usize| match at {
+            0 => "x".repeat(1_000),
+            at => format!("${{A{0}}}${{A{0}}}", at - 1),
+        };
+        assert!(matches!(read(double, 100), Some(SkipReason::TooLong { .. })));
+        assert_eq!(read(double, 8), None);
+        // Each value is expanded once, however often it is referred to.
+        let empty = |at: usize| if at == 0 { String::new() } else { format!("${{A{0}}}${{A{0}}}", at - 1) };
+        assert_eq!(read(empty, 10_000), None);
+        let chain = |at: usize| format!("${{A{}}}", at + 1);
+        assert!(matches!(read(chain, 10_000), Some(SkipReason::CircularVariable { .. })));
     }
 }

@@ -7,9 +7,7 @@ pub(super) struct Candidates(Vec<(String, String)>);
 impl Candidates {
     /// Adds an environment variable, a header or a parameter, if its value is a credential by its form.
     pub(super) fn add(&mut self, name: &str, value: &str) {
-        // `Bearer TOKEN`: servers may repeat the token alone.
-        let token = value.split_once(' ').filter(|(scheme, _)| SCHEMES.iter().any(|s| s.eq_ignore_ascii_case(scheme)));
-        let value = token.map_or(value, |(_, token)| token.trim());
+        let value = without_scheme(value).trim(); // Servers may repeat the token alone.
         let is_credential = || names_a_secret(name) && looks_random(value);
         if has_known_prefix(value) || is_credential() {
             self.add_secret(name, value);
@@ -65,6 +63,12 @@ impl Candidates {
     pub(super) fn into_secrets(self) -> crate::Secrets {
         crate::Secrets::new(self.0)
     }
+}
+
+/// The credentials in the value of a header: `TOKEN` of `Bearer TOKEN`. Another value is as it is.
+pub(super) fn without_scheme(value: &str) -> &str {
+    let token = value.split_once(' ').filter(|(scheme, _)| SCHEMES.iter().any(|s| s.eq_ignore_ascii_case(scheme)));
+    token.map_or(value, |(_, token)| token.trim_start())
 }
 
 /// Whether a name is that of a secret, and not of an identifier beside it, such as `AUTH_CLIENT_ID`.

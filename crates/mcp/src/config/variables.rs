@@ -1,106 +1,278 @@
-//! Expansion of `${…}` in values.
+//! Expansion of `${…}` in the values of an entry.
 
-use std::path::{MAIN_SEPARATOR, PathBuf};
+use std::collections::HashMap;
+use std::path::{MAIN_SEPARATOR, MAIN_SEPARATOR_STR, PathBuf};
 
 use super::input::Item;
-use super::{Context, SkipReason};
+use super::node::Node;
+use super::secret::{Candidates, without_scheme};
+use super::skipped::{MAX_NESTED, MAX_VALUE};
+use super::{Context, SkipReason, env_file};
 
-/// The context and the inputs that references are resolved with.
+/// What references are resolved with, besides the variables of the entry.
 #[derive(Clone, Copy)]
 pub(super) struct Scope<'a> {
     pub(super) context: &'a dyn Context,
     pub(super) inputs: &'a [Item],
+    /// Whether `${…}` is a reference. In files of Codex it is text.
+    pub(super) expands: bool,
 }
 
 /// A variable or an input that was used.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Used {
-    pub(super) name: String,
-    pub(super) value: String,
+struct Used {
+    name: String,
+    value: String,
     /// Whether the value is always a secret.
-    pub(super) is_password: bool,
+    is_password: bool,
 }
 
-/// Replaces every reference in `text`, and adds variables and inputs to `used`.
+/// Expands references, and records the values that may be secrets.
 ///
-/// - `${NAME}` and `${NAME:-default}`: an environment variable. The default is used if it is unset or empty.
-/// - `${env:NAME}`, the notation of some clients: the same.
+/// - `${NAME}` and `${NAME:-default}`: a variable of `env` or `envFile` of the same entry, or of the environment. The default
+///   is used if it is unset or empty. In its own definition, a name is that of the environment.
+/// - `${env:NAME}`, the notation of VS Code and Cursor: the same, but the environment comes first.
 /// - `${workspaceFolder}`, `${workspaceFolderBasename}`, `${userHome}`, `${pathSeparator}` and `${/}`.
 /// - `${input:ID}`: an input.
 /// - `$${` is a literal `${`; any other `$` is itself.
-///
-/// `key` is the path of keys for errors.
-pub(super) fn expand(text: &str, key: &str, scope: Scope<'_>, used: &mut Vec<Used>) -> Result<String, SkipReason> {
-    let mut expanded = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find("${") {
-        if let Some(before) = rest[..at].strip_suffix('$') {
-            expanded += before;
-            expanded += "${";
-            rest = &rest[at + 2..];
-            continue;
-        }
-        expanded += &rest[..at];
-        let Some((inside, after)) = rest[at + 2..].split_once('}') else {
-            return Err(SkipReason::InvalidVariable { key: key.to_owned() });
-        };
-        expanded += &resolve(inside, key, scope, used)?;
-        rest = after;
-    }
-    Ok(expanded + rest)
+pub(super) struct Expander<'a> {
+    scope: Scope<'a>,
+    /// `env` of the entry.
+    env: &'a [(&'a str, Node<'a>)],
+    env_file: Option<&'a Node<'a>>,
+    /// The variables of `envFile`, when it has been read.
+    file: Option<Vec<(String, String)>>,
+    /// The expanded variables of `env`.
+    expanded: HashMap<&'a str, String>,
+    /// The variables of `env` whose values are being expanded.
+    open: Vec<&'a str>,
+    used: Vec<Used>,
+    /// Whether a reference was resolved with `env` or `envFile`.
+    pub(super) used_own: bool,
+    pub(super) candidates: Candidates,
 }
 
-fn resolve(inside: &str, key: &str, scope: Scope<'_>, used: &mut Vec<Used>) -> Result<String, SkipReason> {
-    if let Some(id) = inside.strip_prefix("input:") {
-        return input(id, key, scope, used);
+impl<'a> Expander<'a> {
+    pub(super) fn new(scope: Scope<'a>, env: &'a [(&'a str, Node<'a>)], env_file: Option<&'a Node<'a>>) -> Self {
+        Self {
+            scope,
+            env,
+            env_file,
+            file: None,
+            expanded: HashMap::new(),
+            open: Vec::new(),
+            used: Vec::new(),
+            used_own: false,
+            candidates: Candidates::default(),
+        }
     }
-    let (name, default) = match inside.split_once(":-") {
-        Some((name, default)) => (name, Some(default)),
-        None => (inside, None),
-    };
-    if PREDEFINED.contains(&name) {
-        let value = predefined(name, scope.context).or_else(|| default.map(str::to_owned));
-        return value.ok_or_else(|| SkipReason::UnknownFolder { key: key.to_owned(), name: name.to_owned() });
+
+    /// The values that may be secrets. The names of variables come first: `${NAME}` in a redacted text then means what it means
+    /// in the file.
+    pub(super) fn into_candidates(self) -> Candidates {
+        let mut candidates = Candidates::default();
+        for Used { name, value, is_password } in &self.used {
+            if *is_password { candidates.add_secret(name, value) } else { candidates.add(name, value) }
+        }
+        candidates.append(self.candidates);
+        candidates
     }
-    let name = name.strip_prefix("env:").unwrap_or(name);
-    if !is_name(name) {
-        return Err(SkipReason::InvalidVariable { key: key.to_owned() });
+
+    /// Expands the text of a node.
+    pub(super) fn expand(&mut self, node: &Node<'_>) -> Result<String, SkipReason> {
+        let text = node.text();
+        if self.scope.expands { self.expand_text(&text, node.path()) } else { Ok(text.into_owned()) }
     }
-    let value = scope.context.variable(name).filter(|value| default.is_none() || !value.is_empty());
-    let value = value.or_else(|| default.map(str::to_owned));
-    let value = value.ok_or_else(|| SkipReason::UnsetVariable { key: key.to_owned(), name: name.to_owned() })?;
-    used.push(Used { name: name.to_owned(), value: value.clone(), is_password: false });
-    Ok(value)
+
+    /// Expands the text of a node, and `~` at its start.
+    pub(super) fn path(&mut self, node: &Node<'_>) -> Result<String, SkipReason> {
+        let path = self.expand(node)?;
+        match path.strip_prefix('~').filter(|rest| rest.is_empty() || rest.starts_with(MAIN_SEPARATOR)) {
+            Some(rest) => Ok(self.folder("userHome", "~", node.path())? + rest),
+            None => Ok(path),
+        }
+    }
+
+    /// Expands a value of `env` or of `headers`. `$NAME` as the whole value, or after the scheme of an authorization, is a
+    /// variable that is set, as in files of Gemini CLI.
+    pub(super) fn value(&mut self, name: &str, node: &Node<'_>) -> Result<String, SkipReason> {
+        let text = node.text();
+        let (scheme, value) = text.split_at(text.len() - without_scheme(&text).len());
+        let named = value.strip_prefix('$').filter(|name| self.scope.expands && is_constant(name));
+        let value = match named {
+            Some(variable) if let Some(value) = self.variable(variable, node.path())? => {
+                self.add_used(variable, &value);
+                format!("{scheme}{value}")
+            }
+            _ => self.expand(node)?,
+        };
+        self.candidates.add(name, &value);
+        Ok(value)
+    }
+
+    /// The value of the environment variable that a node names, unless it is empty.
+    pub(super) fn named(&mut self, node: &Node<'_>) -> Option<String> {
+        let name = node.text();
+        let value = self.scope.context.variable(&name).filter(|value| !value.is_empty())?;
+        self.add_used(&name, &value);
+        Some(value)
+    }
+
+    /// The variables of `env`, expanded. Those that are null are missing.
+    pub(super) fn own_variables(&mut self) -> Result<Vec<(String, String)>, SkipReason> {
+        let env = self.env;
+        let set = env.iter().filter(|(_, node)| !node.is_null());
+        set.map(|(name, node)| Ok(((*name).to_owned(), self.own_variable(name, node)?))).collect()
+    }
+
+    /// The variables of `envFile`.
+    pub(super) fn file_variables(&mut self) -> Result<&[(String, String)], SkipReason> {
+        if self.file.is_none() {
+            self.file = Some(Vec::new()); // Its path cannot refer to its own variables.
+            if let Some(node) = self.env_file {
+                let variables = self.read_file(node)?;
+                for (name, value) in &variables {
+                    self.candidates.add(name, value);
+                }
+                self.file = Some(variables);
+                self.expanded.clear();
+            }
+        }
+        Ok(self.file.as_deref().unwrap_or_default())
+    }
+
+    fn read_file(&mut self, node: &Node<'_>) -> Result<Vec<(String, String)>, SkipReason> {
+        let (key, file) = (node.path().to_owned(), node.text().into_owned());
+        let path = PathBuf::from(self.path(node)?);
+        let context = self.scope.context;
+        let path = if path.is_relative() { context.workspace_folder().unwrap_or_default().join(path) } else { path };
+        let text = match context.env_file(&path) {
+            Ok(text) => text,
+            Err(reason) => return Err(SkipReason::UnreadableEnvFile { key, file, reason }),
+        };
+        env_file::parse(&text).map_err(|(line, problem)| SkipReason::InvalidEnvFile { key, file, line, problem })
+    }
+
+    fn expand_text(&mut self, text: &str, key: &str) -> Result<String, SkipReason> {
+        let mut expanded = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find("${") {
+            if let Some(before) = rest[..at].strip_suffix('$') {
+                expanded += before;
+                expanded += "${";
+                rest = &rest[at + 2..];
+                continue;
+            }
+            expanded += &rest[..at];
+            let Some((inside, after)) = rest[at + 2..].split_once('}') else {
+                return Err(SkipReason::InvalidVariable { key: key.to_owned() });
+            };
+            expanded += &self.resolve(inside, key)?;
+            if expanded.len() > MAX_VALUE {
+                return Err(SkipReason::TooLong { key: key.to_owned() });
+            }
+            rest = after;
+        }
+        Ok(expanded + rest)
+    }
+
+    fn resolve(&mut self, inside: &str, key: &str) -> Result<String, SkipReason> {
+        if let Some(id) = inside.strip_prefix("input:") {
+            return self.input(id, key);
+        }
+        let (name, default) = match inside.split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
+            None => (inside, None),
+        };
+        if PREDEFINED.contains(&name) {
+            let value = self.folder(name, &format!("${{{name}}}"), key);
+            return value.or_else(|error| default.map(str::to_owned).ok_or(error));
+        }
+        let (name, outer) = match name.strip_prefix("env:") {
+            Some(name) => (name, self.scope.context.variable(name)),
+            None => (name, None),
+        };
+        let value = if outer.is_some() { outer } else { self.variable(name, key)? };
+        if value.is_none() && !is_name(name) {
+            return Err(SkipReason::InvalidVariable { key: key.to_owned() });
+        }
+        let value = value.filter(|value| default.is_none() || !value.is_empty());
+        let value = value.or_else(|| default.map(str::to_owned));
+        let value = value.ok_or_else(|| SkipReason::UnsetVariable { key: key.to_owned(), name: name.to_owned() })?;
+        self.add_used(name, &value);
+        Ok(value)
+    }
+
+    fn add_used(&mut self, name: &str, value: &str) {
+        self.used.push(Used { name: name.to_owned(), value: value.to_owned(), is_password: false });
+    }
+
+    /// The value of a variable of the entry or of the environment, if it is set.
+    fn variable(&mut self, name: &str, key: &str) -> Result<Option<String>, SkipReason> {
+        let is_own_definition = self.open.last().is_some_and(|open| *open == name);
+        let own = if is_own_definition { None } else { self.own(name, key)? };
+        self.used_own |= own.is_some();
+        Ok(own.or_else(|| self.scope.context.variable(name)))
+    }
+
+    /// A variable of `env` or `envFile`.
+    fn own(&mut self, name: &str, key: &str) -> Result<Option<String>, SkipReason> {
+        if let Some((name, node)) = self.env.iter().find(|(other, _)| *other == name) {
+            if self.open.contains(name) || self.open.len() >= MAX_NESTED {
+                return Err(SkipReason::CircularVariable { key: key.to_owned(), name: (*name).to_owned() });
+            }
+            return if node.is_null() { Ok(None) } else { self.own_variable(name, node).map(Some) };
+        }
+        let file = self.file_variables()?;
+        Ok(file.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone()))
+    }
+
+    fn own_variable(&mut self, name: &'a str, node: &Node<'_>) -> Result<String, SkipReason> {
+        if let Some(value) = self.expanded.get(name) {
+            return Ok(value.clone());
+        }
+        self.open.push(name);
+        let value = self.value(name, node)?;
+        self.open.pop();
+        self.expanded.insert(name, value.clone());
+        Ok(value)
+    }
+
+    /// The value of a variable of [`PREDEFINED`]. `notation` is the reference to it, for errors.
+    fn folder(&self, name: &str, notation: &str, key: &str) -> Result<String, SkipReason> {
+        let context = self.scope.context;
+        let path = match name {
+            "workspaceFolder" => context.workspace_folder(),
+            "workspaceFolderBasename" => {
+                context.workspace_folder().map(|path| path.file_name().map(PathBuf::from).unwrap_or_default())
+            }
+            "userHome" => context.user_home(),
+            _ => Some(MAIN_SEPARATOR_STR.into()),
+        };
+        let text = path.and_then(|path| path.into_os_string().into_string().ok());
+        text.ok_or_else(|| SkipReason::UnknownFolder { key: key.to_owned(), name: notation.to_owned() })
+    }
+
+    fn input(&mut self, id: &str, key: &str) -> Result<String, SkipReason> {
+        let (key, owned_id) = (key.to_owned(), id.to_owned());
+        let input = match self.scope.inputs.iter().find(|item| item.is(id)) {
+            Some(Item::Input(input)) => input,
+            Some(Item::Unsupported { .. }) => return Err(SkipReason::UnsupportedInput { key, id: owned_id }),
+            Some(Item::Invalid { error, .. }) => {
+                let (file, error) = (self.scope.context.file_name(), Box::new(error.clone()));
+                return Err(SkipReason::Invalid { file, error });
+            }
+            None => return Err(SkipReason::UndefinedInput { key, id: owned_id }),
+        };
+        let value = self.scope.context.input(input);
+        let value = value.map_err(|reason| SkipReason::MissingInput { key, id: owned_id, reason })?;
+        self.used.push(Used { name: id.to_owned(), value: value.clone(), is_password: input.is_password() });
+        Ok(value)
+    }
 }
 
 /// The variables that VS Code and Cursor define.
 const PREDEFINED: &[&str] = &["workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator", "/"];
-
-/// The value of a variable of [`PREDEFINED`], if the context knows it as text.
-fn predefined(name: &str, context: &dyn Context) -> Option<String> {
-    let text = |path: Option<PathBuf>| path.and_then(|path| path.into_os_string().into_string().ok());
-    match name {
-        "workspaceFolder" => text(context.workspace_folder()),
-        "workspaceFolderBasename" => {
-            text(context.workspace_folder().map(|path| path.file_name().map(PathBuf::from).unwrap_or_default()))
-        }
-        "userHome" => text(context.user_home()),
-        _ => Some(MAIN_SEPARATOR.to_string()),
-    }
-}
-
-fn input(id: &str, key: &str, scope: Scope<'_>, used: &mut Vec<Used>) -> Result<String, SkipReason> {
-    let (key, owned_id) = (key.to_owned(), id.to_owned());
-    let input = match scope.inputs.iter().find(|item| item.id() == id) {
-        Some(Item::Input(input)) => input,
-        Some(Item::Unsupported { .. }) => return Err(SkipReason::UnsupportedInput { key, id: owned_id }),
-        None => return Err(SkipReason::UndefinedInput { key, id: owned_id }),
-    };
-    let value = scope.context.input(input);
-    let value = value.map_err(|reason| SkipReason::MissingInput { key, id: owned_id, reason })?;
-    used.push(Used { name: id.to_owned(), value: value.clone(), is_password: input.is_password() });
-    Ok(value)
-}
 
 fn is_name(name: &str) -> bool {
     !name.is_empty()
@@ -108,12 +280,17 @@ fn is_name(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
+/// Whether a name is one that environment variables usually have: `API_KEY`.
+fn is_constant(name: &str) -> bool {
+    is_name(name) && !name.contains(|c: char| c.is_ascii_lowercase())
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::{Path, PathBuf};
 
     use super::super::{Context, Input, InputKind, Unavailable};
-    use super::{Item, Scope, Used, expand};
+    use super::{Expander, Item, Scope, Used};
 
     struct Fake;
 
@@ -142,8 +319,8 @@ mod tests {
             Item::Input(Input { id, description: None, kind, default: None })
         };
         let inputs = [input("a b", false), input("p:-", true), Item::Unsupported { id: "c".to_owned() }];
-        let mut used = Vec::new();
-        expand(text, "k", Scope { context: &Fake, inputs: &inputs }, &mut used).map(|text| (text, used))
+        let mut expander = Expander::new(Scope { context: &Fake, inputs: &inputs, expands: true }, &[], None);
+        expander.expand_text(text, "k").map(|text| (text, expander.used))
     }
 
     #[test]

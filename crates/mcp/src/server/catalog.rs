@@ -397,7 +397,7 @@ impl Page {
             text += &format!("\nInstructions of the server of `{namespace}`:\n");
             instructions.lines().for_each(|line| text += &format!("> {line}\n"));
         }
-        for UnavailableNamespace { name, reason } in &self.unavailable {
+        for UnavailableNamespace { name, reason, .. } in &self.unavailable {
             text += &format!("\nNot available: `{name}` {reason}.\n");
         }
         for unknown in &self.unknown {

@@ -18,8 +18,6 @@ pub(super) struct Explainer<'a> {
 
 /// Why a program does not have a name.
 enum Absence {
-    /// The server of the namespace is not available, for this reason.
-    Unavailable(String),
     /// The namespace has become available since.
     Newer,
     /// The server has the tool, but it cannot be called.
@@ -31,9 +29,12 @@ enum Absence {
 impl Explainer<'_> {
     pub(super) fn explain(&self, error: &mut ExecuteError) {
         match error.cause.as_deref() {
-            Some(Cause::NotDefined { name }) => {
-                if let Some(absence) = self.namespace(name) {
-                    error.message = absence.message(name);
+            Some(Cause::NotDefined { name }) if !has(self.granted, name) => {
+                let source = &self.server.inner.source;
+                if let Some(missing) = source.unavailable().into_iter().find(|missing| missing.name == *name) {
+                    error.message = missing.to_string();
+                } else if has(&source.providers(), name) {
+                    error.message = Absence::Newer.message(name);
                 }
             }
             Some(Cause::NotAFunction { path } | Cause::PropertyOfNothing { path }) => {
@@ -51,16 +52,6 @@ impl Explainer<'_> {
             }
             _ => {}
         }
-    }
-
-    /// Why a namespace is missing.
-    fn namespace(&self, name: &str) -> Option<Absence> {
-        if has(self.granted, name) {
-            return None;
-        }
-        let missing = self.server.unavailable().into_iter().find(|missing| missing.name == name);
-        let newer = || has(&self.server.inner.source.providers(), name).then_some(Absence::Newer);
-        missing.map(|missing| Absence::Unavailable(missing.reason)).or_else(newer)
     }
 
     /// Why a member of a namespace is missing.
@@ -82,7 +73,6 @@ impl Absence {
 impl fmt::Display for Absence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unavailable(reason) => write!(f, "is not available: the server {reason}; try again later"),
             Self::Newer => f.write_str("was not available when the program started; try again"),
             Self::Tool(absent) => absent.fmt(f),
             Self::Unsaved => f.write_str("programs can call the snippets that were saved before they started"),

@@ -21,7 +21,9 @@ use super::explain::Explainer;
 use super::finder::{self, Searched};
 use super::run::{self, Program};
 use super::state::{self, State};
-use super::{CatalogCache, CodeServer, Layout, ServerOptions, UnavailableNamespace, live, reading, typed};
+use super::{
+    CatalogCache, CodeServer, Layout, ServerOptions, Unavailability, UnavailableNamespace, live, reading, typed,
+};
 use crate::text::{make_json_visible, make_visible, words};
 
 impl ServerHandler for CodeServer {
@@ -129,6 +131,7 @@ impl CodeServer {
         let query: Query = read(arguments)?;
         self.settled(|name| query.namespace.as_deref().is_none_or(|namespace| namespace == name)).await;
         let state = self.state(context);
+        let unavailable = self.unavailable(&query);
         let mut page = self
             .run_blocking(move |server| {
                 let mut page = server.searched(&state).query(&query);
@@ -136,8 +139,7 @@ impl CodeServer {
                 page
             })
             .await?;
-        page.unavailable = self.unavailable();
-        page.unavailable.truncate(MAX_UNAVAILABLE);
+        page.unavailable = unavailable;
         let text = crate::text::truncate(page.text(), self.inner.options.max_text);
         let mut answer = CallToolResult::success(vec![ContentBlock::text(text)]);
         answer.structured_content = serde_json::to_value(page).ok();
@@ -151,11 +153,18 @@ impl CodeServer {
         Searched { tools, snippets: library.and_then(|library| library.catalog().cloned()) }
     }
 
-    /// The unavailable namespaces, with shortened reasons, because the page of each search lists the first of them.
-    pub(super) fn unavailable(&self) -> Vec<UnavailableNamespace> {
-        let all = self.inner.source.unavailable().into_iter();
-        all.map(|UnavailableNamespace { name, reason }| UnavailableNamespace { name, reason: cut(&reason, MAX_REASON) })
-            .collect()
+    /// The first unavailable namespaces, with shortened reasons: those that a search asks for by name, then the others.
+    fn unavailable(&self, query: &Query) -> Vec<UnavailableNamespace> {
+        let namespaces = query.describe.iter().filter_map(|name| name.split_once('.').map(|(namespace, _)| namespace));
+        let asked: Vec<_> = namespaces.chain(query.namespace.as_deref()).collect();
+        let mut all = self.inner.source.unavailable();
+        all.retain(|missing| missing.state != Unavailability::Disabled || asked.contains(&&*missing.name));
+        all.sort_by_key(|missing| !asked.contains(&&*missing.name));
+        all.truncate(MAX_UNAVAILABLE);
+        for missing in &mut all {
+            missing.reason = cut(&missing.reason, MAX_REASON);
+        }
+        all
     }
 
     async fn execute(
@@ -215,4 +224,4 @@ fn visible(mut result: CallToolResult) -> CallToolResult {
 
 /// The maximum number of unavailable namespaces that a search shows, and the maximum length of each reason, in characters.
 const MAX_UNAVAILABLE: usize = 3;
-const MAX_REASON: usize = 60;
+const MAX_REASON: usize = 120;

@@ -56,7 +56,7 @@ use session::{Session, States};
 pub use catalog::{Catalog, FoundTool, Instructions, Page, Query, UnknownTool};
 pub use http::{HttpError, HttpOptions, HttpServer};
 pub use lines::LineTransport;
-pub use options::{AbsentTool, Layout, ProviderSource, ServerOptions, UnavailableNamespace};
+pub use options::{AbsentTool, Layout, ProviderSource, ServerOptions, Unavailability, UnavailableNamespace};
 pub use question::{Question, UnshowableCall, question, whole_question};
 pub use state::{
     MAX_ENTRY_BYTES, MAX_KEY_BYTES, MAX_STATE_BYTES, Snippet, StateArea, StateEntry, StateError, StateOptions,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use execbox::core::text::cut;
 use execbox::events::Observer;
 use execbox::policy::Policy;
 use execbox::{Limits, Provider};
@@ -184,4 +185,30 @@ pub struct UnavailableNamespace {
     pub name: String,
     /// The reason, as a clause without a subject: `is starting`, `failed to start: …`.
     pub reason: String,
+    /// What can make its tools available.
+    #[serde(skip)]
+    pub state: Unavailability,
+}
+
+/// A sentence for models, without a period.
+impl fmt::Display for UnavailableNamespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, reason, state } = self;
+        let advice = if *state == Unavailability::Temporary { "; try again later" } else { "" };
+        write!(f, "{name} is not available: the server {}{advice}", cut(reason, MAX_REASON))
+    }
+}
+
+/// The maximum length of a reason in a sentence, in characters.
+const MAX_REASON: usize = 200;
+
+/// What can make the tools of a namespace available.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unavailability {
+    /// Time: its server is starting, or is started again. Programs are told to try again.
+    Temporary,
+    /// A change of its entry in the configuration, which has a mistake.
+    Skipped,
+    /// A change of the configuration, which does not want the server. Searches mention it only if they ask for it by name.
+    Disabled,
 }

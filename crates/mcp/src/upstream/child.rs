@@ -38,6 +38,8 @@ pub struct ChildCommand {
     pub args: Vec<OsString>,
     /// Environment variables, in addition to the inherited ones.
     pub env: Vec<(OsString, OsString)>,
+    /// Environment variables that are not inherited.
+    pub unset: Vec<OsString>,
     /// The working directory. Default: that of this process.
     pub directory: Option<PathBuf>,
     /// Receives the lines of the program's standard error. Default: none; the last lines are part of the error if the program
@@ -95,7 +97,8 @@ impl ChildCommand {
     ) -> io::Result<(Pipe<ChildStdout, ChildStdin>, Child)> {
         let mut command = Command::new(&self.program);
         command.args(&self.args).env_clear().kill_on_drop(true).process_group(0);
-        command.envs(INHERITED.iter().filter_map(|name| std::env::var_os(name).map(|value| (name, value))));
+        let inherited = INHERITED.iter().filter(|name| !self.unset.iter().any(|unset| unset == **name));
+        command.envs(inherited.filter_map(|name| std::env::var_os(name).map(|value| (name, value))));
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(directory) = &self.directory {

@@ -158,6 +158,19 @@ async fn standard_error_is_reported_without_secrets() {
 }
 
 #[tokio::test]
+async fn variables_that_are_unset_are_not_inherited() {
+    let script = SERVER.replace("text fine", "text \"${HOME-none} ${LANGUAGE_OF_TEST-none}\"");
+    let command = ChildCommand {
+        env: vec![("LANGUAGE_OF_TEST".into(), "x".into())],
+        unset: vec!["HOME".into(), "LANGUAGE_OF_TEST".into()],
+        ..shell(&script)
+    };
+    let upstream = Upstream::open_child("sh", command, UpstreamOptions::default()).await.unwrap();
+    assert_eq!(pid(&upstream, "invalid").await, "none x", "`env` has its own value");
+    upstream.close().await;
+}
+
+#[tokio::test]
 async fn a_child_that_fails_to_start_reports_its_last_lines_of_standard_error() {
     let open = async |script: &str, connect_timeout| {
         let command = ChildCommand { env: vec![("KEY".into(), "hunter22".into())], ..shell(script) };

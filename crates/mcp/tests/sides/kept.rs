@@ -5,7 +5,7 @@ use std::time::Duration;
 use execbox::{ExecuteRequest, Executor as _, InlineExecutor, Limits, Provider};
 use execbox_mcp::Pattern;
 use execbox_mcp::config::{Config, ServerConfig, Variables};
-use execbox_mcp::server::AbsentTool;
+use execbox_mcp::server::{AbsentTool, Unavailability};
 use execbox_mcp::servers::{ServerState, Servers, Update};
 use execbox_mcp::upstream::UpstreamOptions;
 use serde_json::{Value as Json, json};
@@ -251,4 +251,43 @@ async fn a_server_that_was_disconnected_for_what_it_sent_has_a_reason() {
         assert!(servers.unavailable()[0].reason.starts_with(flood));
     }
     servers.close().await;
+}
+
+#[tokio::test]
+async fn skipped_entries_have_a_state_and_a_reason_until_they_are_used() {
+    let read = |entries: Json| {
+        let mut config = Config::default();
+        config.read(&json!({ "mcpServers": entries }).to_string(), &Variables(|_| None)).unwrap();
+        config
+    };
+    let (off, bad) = (json!({ "command": "x", "disabled": true }), json!({ "command": 1 }));
+    let options = UpstreamOptions::default();
+    let servers = Servers::start(read(json!({ "a": bad, "b": fake_without_token("b"), "off": off })), &options, None);
+    servers.settled().await;
+    let states = |servers: &Servers| {
+        let kind = |state: &ServerState| match state {
+            ServerState::Ready { .. } => "ready".to_owned(),
+            ServerState::Skipped { reason } => reason.to_string(),
+            other => format!("{other:?}"),
+        };
+        servers.status().iter().map(|status| (status.namespace.clone(), kind(&status.state))).collect::<Vec<_>>()
+    };
+    let mistake = "1:31: mcpServers.a.command: invalid type: expected the string \"1\", got a number";
+    let expected = [("b", "ready"), ("a", mistake), ("off", "disabled in the configuration")];
+    assert_eq!(states(&servers), expected.map(|(name, state)| (name.to_owned(), state.to_owned())));
+    let unavailable: Vec<_> = servers.unavailable().into_iter().map(|missing| missing.state).collect();
+    assert_eq!(unavailable, [Unavailability::Skipped, Unavailability::Disabled]);
+    let mut changes = options.changes.subscribe();
+    changes.mark_unchanged();
+    let update = servers.update(read(json!({ "a": bad, "b": fake_without_token("b") })));
+    assert!(update.is_empty() && changes.has_changed().unwrap(), "who shows the states is notified");
+    let update = servers.update(read(json!({ "a": fake_without_token("a"), "b": fake_without_token("b") })));
+    assert_eq!(update, Update { added: vec!["a".to_owned()], ..Update::default() });
+    servers.settled().await;
+    assert_eq!(states(&servers), ["a", "b"].map(|name| (name.to_owned(), "ready".to_owned())));
+    servers.close().await;
+}
+
+fn fake_without_token(name: &str) -> Json {
+    json!({ "command": "sh", "args": [FAKE, name] })
 }

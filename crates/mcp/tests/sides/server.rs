@@ -8,7 +8,9 @@ use execbox::events::{EventKind, Observer};
 use execbox::policy::{Approval, Approver, Decision, Policy, ProposedCall};
 use execbox::{Effect, InlineExecutor, Limits, Provider, Tool, ToolContext, ToolError};
 use execbox_mcp::Secrets;
-use execbox_mcp::server::{AbsentTool, CodeServer, Layout, ProviderSource, ServerOptions, UnavailableNamespace};
+use execbox_mcp::server::{
+    AbsentTool, CodeServer, Layout, ProviderSource, ServerOptions, Unavailability, UnavailableNamespace,
+};
 use execbox_mcp::upstream::{RejectedTool, UpstreamOptions};
 use futures_util::future::BoxFuture;
 use rmcp::model::{CallToolRequestParams, ServerResult};
@@ -678,7 +680,11 @@ impl ProviderSource for Starting {
     }
 
     fn unavailable(&self) -> Vec<UnavailableNamespace> {
-        vec![UnavailableNamespace { name: "late".to_owned(), reason: "is starting".to_owned() }]
+        vec![UnavailableNamespace {
+            name: "late".to_owned(),
+            reason: "is starting".to_owned(),
+            state: Unavailability::Temporary,
+        }]
     }
 
     fn settled<'a>(&'a self, _: &'a [String]) -> BoxFuture<'a, ()> {

@@ -222,7 +222,7 @@ async fn a_running_gateway_says_that_a_login_is_needed_and_uses_it() {
         assert!(is_expected, "{result}");
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
-    crate::support::wait_until("the status", || status().contains("wiki     ready     1 tools"));
+    crate::support::wait_until("the status", || status().contains("wiki     ready     1 tool"));
     let (said, _) = session.end().await;
     let log = fs::read_to_string(dir.join("gateway.log")).unwrap();
     assert!(!said.contains("A1b2C3d4") && !log.contains("A1b2C3d4") && log.contains(needs), "{said}\n{log}");

@@ -5,4 +5,5 @@ mod configuration;
 mod login;
 mod mcp;
 mod reload;
+mod skipped;
 mod state;

@@ -1,0 +1,152 @@
+//! The tables of servers in the files of MCP clients, and what else in these files selects servers.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use super::input::{self, Item};
+use super::node::Node;
+use super::variables::Scope;
+use super::{ConfigError, Context, Entry, Format, Problem, SkipReason, entry};
+
+/// Reads the entries of a file, in their order.
+///
+/// - `mcpServers` of most clients, `servers` and `mcp.servers` of VS Code, `context_servers` of Zed, `mcp_servers` of Codex.
+/// - `inputs` and `mcp.inputs` of VS Code.
+/// - `mcp.allowed`, `mcp.excluded`, and the older `allowMCPServers` and `excludeMCPServers` of Gemini CLI: names of servers.
+/// - `projects` of Claude Code: the project that contains the workspace folder has servers of its own, which override others
+///   of the same name, and it disables servers by name. Outside of all projects, the servers of each are read.
+pub(super) fn entries(file: &Node<'_>, format: Format, context: &dyn Context) -> Result<Vec<Entry>, ConfigError> {
+    let mut tables = Tables::default();
+    tables.read(file)?;
+    if tables.all.is_empty() {
+        return Err(file.error(Problem::NoServers(format)));
+    }
+    tables.inputs.sort_by_key(|item| matches!(item, Item::Invalid { id: None, .. }));
+    let scope = Scope { context, inputs: &tables.inputs, expands: format == Format::Json };
+    let workspace = context.workspace_folder();
+    let project = workspace.as_deref().and_then(|workspace| tables.project_of(workspace));
+    let mut entries = Vec::new();
+    for table in &tables.all {
+        let servers = table.servers.entries()?;
+        // As in JSON.parse, the last of two equal keys counts.
+        let last: HashMap<_, _> = servers.iter().enumerate().map(|(at, (name, _))| (*name, at)).collect();
+        for (at, (name, node)) in servers.iter().enumerate() {
+            let is_overridden = (last[name] != at).then_some(SkipReason::Overridden);
+            entries.push(match is_overridden.or_else(|| tables.exclusion(name, table, project)) {
+                Some(reason) => Entry { name: (*name).to_owned(), server: Err(reason), ignored: Vec::new() },
+                None => entry::read(name, node, scope),
+            });
+        }
+    }
+    Ok(entries)
+}
+
+/// What a file has about servers.
+#[derive(Default)]
+struct Tables<'a> {
+    /// The tables, those of the projects last.
+    all: Vec<Table<'a>>,
+    projects: Vec<Project<'a>>,
+    inputs: Vec<Item>,
+    /// The only servers that are enabled; all if it is empty.
+    allowed: Vec<&'a str>,
+    excluded: Vec<&'a str>,
+}
+
+struct Table<'a> {
+    servers: Node<'a>,
+    /// The index of the project whose servers they are.
+    project: Option<usize>,
+}
+
+/// A project that has servers of its own, or disables others.
+struct Project<'a> {
+    folder: &'a str,
+    names: Vec<&'a str>,
+    disabled: Vec<&'a str>,
+}
+
+impl<'a> Tables<'a> {
+    fn read(&mut self, file: &Node<'a>) -> Result<(), ConfigError> {
+        let mut projects = Vec::new();
+        for (key, value) in file.entries()? {
+            match key {
+                _ if value.is_null() => {}
+                "mcpServers" | "servers" | "context_servers" | "mcp_servers" => self.add(value, None),
+                "inputs" => self.inputs.extend(input::read(&value)),
+                "mcp" => self.read_mcp(&value),
+                "allowMCPServers" => self.allowed.extend(names(&value)),
+                "excludeMCPServers" => self.excluded.extend(names(&value)),
+                "projects" => projects.extend(value.entries().unwrap_or_default()),
+                _ => {}
+            }
+        }
+        for (folder, value) in projects {
+            self.read_project(folder, &value);
+        }
+        Ok(())
+    }
+
+    /// Reads `mcp`, which VS Code and Gemini CLI have.
+    fn read_mcp(&mut self, mcp: &Node<'a>) {
+        for (key, value) in mcp.entries().unwrap_or_default() {
+            match key {
+                _ if value.is_null() => {}
+                "servers" => self.add(value, None),
+                "inputs" => self.inputs.extend(input::read(&value)),
+                "allowed" => self.allowed.extend(names(&value)),
+                "excluded" => self.excluded.extend(names(&value)),
+                _ => {}
+            }
+        }
+    }
+
+    fn read_project(&mut self, folder: &'a str, value: &Node<'a>) {
+        let mut project = Project { folder, names: Vec::new(), disabled: Vec::new() };
+        for (key, value) in value.entries().unwrap_or_default() {
+            match key {
+                "mcpServers" if value.is_object() && !value.is_empty() => {
+                    project.names.extend(value.entries().unwrap_or_default().iter().map(|(name, _)| *name));
+                    self.add(value, Some(self.projects.len()));
+                }
+                "disabledMcpServers" => project.disabled.extend(names(&value)),
+                _ => {}
+            }
+        }
+        if !project.names.is_empty() || !project.disabled.is_empty() {
+            self.projects.push(project);
+        }
+    }
+
+    fn add(&mut self, servers: Node<'a>, project: Option<usize>) {
+        self.all.push(Table { servers, project });
+    }
+
+    /// The index of the innermost project that contains a folder.
+    fn project_of(&self, folder: &Path) -> Option<usize> {
+        let containing = self.projects.iter().enumerate().filter(|(_, project)| folder.starts_with(project.folder));
+        containing.max_by_key(|(_, project)| Path::new(project.folder).components().count()).map(|(at, _)| at)
+    }
+
+    /// Why another part of the file excludes an entry. `current` is the project that contains the workspace folder.
+    fn exclusion(&self, name: &str, table: &Table<'_>, current: Option<usize>) -> Option<SkipReason> {
+        let own = table.project.map(|at| (at, &self.projects[at]));
+        let disabled_by = current.map(|at| &self.projects[at]).or(own.map(|(_, project)| project));
+        match own {
+            Some((at, project)) if current.is_some_and(|current| current != at) => {
+                Some(SkipReason::OtherProject { project: project.folder.to_owned() })
+            }
+            _ if disabled_by.is_some_and(|project| project.disabled.contains(&name)) => Some(SkipReason::Disabled),
+            None if current.is_some_and(|at| self.projects[at].names.contains(&name)) => Some(SkipReason::Overridden),
+            _ if self.excluded.contains(&name) => Some(SkipReason::Disabled),
+            _ if !self.allowed.is_empty() && !self.allowed.contains(&name) => Some(SkipReason::Disabled),
+            _ => None,
+        }
+    }
+}
+
+/// The strings of an array. Anything else has none.
+fn names<'a>(node: &Node<'a>) -> Vec<&'a str> {
+    let items = node.items("an array of names").unwrap_or_default();
+    items.iter().filter_map(|item| item.string().ok()).collect()
+}
