@@ -174,13 +174,12 @@ impl<'a> RawEntry<'a> {
             return Err(SkipReason::SelfReference);
         }
         expander.candidates.add_arguments(&args);
-        let is_own = |name: &str| self.env.iter().any(|(other, _)| *other == name);
         let mut env: Vec<(String, String)> = Vec::new();
         for node in &self.inherited {
-            env.extend(expander.named(node).map(|value| (node.text().into_owned(), value)));
+            env.extend(expander.named(node)?.map(|value| (node.text().into_owned(), value)));
         }
         env.extend_from_slice(expander.file_variables()?);
-        env.retain(|(name, _)| !is_own(name));
+        env.retain(|(name, _)| !expander.defines(name));
         env.extend(expander.own_variables()?);
         let unset = self.env.iter().filter(|(_, node)| node.is_null()).map(|(name, _)| (*name).to_owned()).collect();
         let directory = self.directory.as_ref().map(|directory| expander.path(directory)).transpose()?;
@@ -199,7 +198,7 @@ impl<'a> RawEntry<'a> {
             headers.push(((*name).to_owned(), expander.value(name, node)?));
         }
         for (name, node) in self.header_variables.iter().filter(is_set) {
-            if let Some(value) = expander.named(node) {
+            if let Some(value) = expander.named(node)? {
                 expander.candidates.add(name, &value);
                 set_header(&mut headers, name, value);
             }
@@ -207,7 +206,7 @@ impl<'a> RawEntry<'a> {
         if let Some(node) = &self.token_variable {
             let unset =
                 || SkipReason::UnsetNamedVariable { key: node.path().to_owned(), name: node.text().into_owned() };
-            let token = expander.named(node).ok_or_else(unset)?;
+            let token = expander.named(node)?.ok_or_else(unset)?;
             expander.candidates.add("Authorization", &token);
             set_header(&mut headers, "Authorization", format!("Bearer {token}"));
         }

@@ -290,6 +290,10 @@ mod tests {
         // Each value is expanded once, however often it is referred to.
         let empty = |at: usize| if at == 0 { String::new() } else { format!("${{A{0}}}${{A{0}}}", at - 1) };
         assert_eq!(read(empty, 10_000), None);
+        // Each is short enough, but not all together.
+        let wide = |at: usize| if at == 0 { "x".repeat(100_000) } else { "${A0}".to_owned() };
+        assert!(matches!(read(wide, 300), Some(SkipReason::ExpandsTooFar { .. })));
+        assert_eq!(read(wide, 100), None);
         let chain = |at: usize| format!("${{A{}}}", at + 1);
         assert!(matches!(read(chain, 10_000), Some(SkipReason::CircularVariable { .. })));
     }

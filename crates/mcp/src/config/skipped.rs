@@ -80,6 +80,12 @@ pub enum SkipReason {
         /// The path of keys.
         key: String,
     },
+    /// The values of references in the file are too long together.
+    #[error("{key}: the variables of this file have more than {} MiB together", MAX_VALUES >> 20)]
+    ExpandsTooFar {
+        /// The path of keys to the reference that is too much.
+        key: String,
+    },
     /// A folder that is not known, or whose path is not UTF-8.
     #[error("{key}: `{name}` has no value; write the path instead")]
     UnknownFolder {
@@ -186,3 +192,6 @@ pub(super) const MAX_NESTED: usize = 32;
 
 /// The maximum length of a value after its variables are expanded, in bytes: that of an argument on Linux.
 pub(super) const MAX_VALUE: usize = 128 << 10;
+
+/// The maximum length of the values of all references in a file, and of its `envFile`s, in bytes.
+pub(super) const MAX_VALUES: usize = 16 << 20;

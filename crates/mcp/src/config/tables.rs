@@ -1,10 +1,12 @@
 //! The tables of servers in the files of MCP clients, and what else in these files selects servers.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::Path;
 
 use super::input::{self, Item};
 use super::node::Node;
+use super::skipped::MAX_VALUES;
 use super::variables::Scope;
 use super::{ConfigError, Context, Entry, Format, Problem, SkipReason, entry};
 
@@ -22,7 +24,8 @@ pub(super) fn entries(file: &Node<'_>, format: Format, context: &dyn Context) ->
         return Err(file.error(Problem::NoServers(format)));
     }
     tables.inputs.sort_by_key(|item| matches!(item, Item::Invalid { id: None, .. }));
-    let scope = Scope { context, inputs: &tables.inputs, expands: format == Format::Json };
+    let left = Cell::new(MAX_VALUES);
+    let scope = Scope { context, inputs: &tables.inputs, expands: format == Format::Json, left: &left };
     let workspace = context.workspace_folder();
     let project = workspace.as_deref().and_then(|workspace| tables.project_of(workspace));
     let mut entries = Vec::new();

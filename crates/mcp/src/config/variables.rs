@@ -1,5 +1,6 @@
 //! Expansion of `${…}` in the values of an entry.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::{MAIN_SEPARATOR, MAIN_SEPARATOR_STR, PathBuf};
 
@@ -16,6 +17,8 @@ pub(super) struct Scope<'a> {
     pub(super) inputs: &'a [Item],
     /// Whether `${…}` is a reference. In files of Codex it is text.
     pub(super) expands: bool,
+    /// How many bytes the values of references in the file may still have.
+    pub(super) left: &'a Cell<usize>,
 }
 
 /// A variable or an input that was used.
@@ -39,6 +42,8 @@ pub(super) struct Expander<'a> {
     scope: Scope<'a>,
     /// `env` of the entry.
     env: &'a [(&'a str, Node<'a>)],
+    /// The indexes of its names.
+    names: HashMap<&'a str, usize>,
     env_file: Option<&'a Node<'a>>,
     /// The variables of `envFile`, when it has been read.
     file: Option<Vec<(String, String)>>,
@@ -57,6 +62,7 @@ impl<'a> Expander<'a> {
         Self {
             scope,
             env,
+            names: env.iter().enumerate().map(|(at, (name, _))| (*name, at)).collect(),
             env_file,
             file: None,
             expanded: HashMap::new(),
@@ -101,6 +107,7 @@ impl<'a> Expander<'a> {
         let named = value.strip_prefix('$').filter(|name| self.scope.expands && is_constant(name));
         let value = match named {
             Some(variable) if let Some(value) = self.variable(variable, node.path())? => {
+                self.charge(value.len(), node.path())?;
                 self.add_used(variable, &value);
                 format!("{scheme}{value}")
             }
@@ -111,11 +118,19 @@ impl<'a> Expander<'a> {
     }
 
     /// The value of the environment variable that a node names, unless it is empty.
-    pub(super) fn named(&mut self, node: &Node<'_>) -> Option<String> {
+    pub(super) fn named(&mut self, node: &Node<'_>) -> Result<Option<String>, SkipReason> {
         let name = node.text();
-        let value = self.scope.context.variable(&name).filter(|value| !value.is_empty())?;
-        self.add_used(&name, &value);
-        Some(value)
+        let value = self.scope.context.variable(&name).filter(|value| !value.is_empty());
+        if let Some(value) = &value {
+            self.charge(value.len(), node.path())?;
+            self.add_used(&name, value);
+        }
+        Ok(value)
+    }
+
+    /// Whether `env` has a name.
+    pub(super) fn defines(&self, name: &str) -> bool {
+        self.names.contains_key(name)
     }
 
     /// The variables of `env`, expanded. Those that are null are missing.
@@ -150,6 +165,7 @@ impl<'a> Expander<'a> {
             Ok(text) => text,
             Err(reason) => return Err(SkipReason::UnreadableEnvFile { key, file, reason }),
         };
+        self.charge(text.len(), &key)?;
         env_file::parse(&text).map_err(|(line, problem)| SkipReason::InvalidEnvFile { key, file, line, problem })
     }
 
@@ -167,7 +183,9 @@ impl<'a> Expander<'a> {
             let Some((inside, after)) = rest[at + 2..].split_once('}') else {
                 return Err(SkipReason::InvalidVariable { key: key.to_owned() });
             };
-            expanded += &self.resolve(inside, key)?;
+            let value = self.resolve(inside, key)?;
+            self.charge(value.len(), key)?;
+            expanded += &value;
             if expanded.len() > MAX_VALUE {
                 return Err(SkipReason::TooLong { key: key.to_owned() });
             }
@@ -203,6 +221,13 @@ impl<'a> Expander<'a> {
         Ok(value)
     }
 
+    /// Charges the value of a reference to the file.
+    fn charge(&self, bytes: usize, key: &str) -> Result<(), SkipReason> {
+        let left = self.scope.left.get().checked_sub(bytes);
+        self.scope.left.set(left.ok_or_else(|| SkipReason::ExpandsTooFar { key: key.to_owned() })?);
+        Ok(())
+    }
+
     fn add_used(&mut self, name: &str, value: &str) {
         self.used.push(Used { name: name.to_owned(), value: value.to_owned(), is_password: false });
     }
@@ -217,7 +242,7 @@ impl<'a> Expander<'a> {
 
     /// A variable of `env` or `envFile`.
     fn own(&mut self, name: &str, key: &str) -> Result<Option<String>, SkipReason> {
-        if let Some((name, node)) = self.env.iter().find(|(other, _)| *other == name) {
+        if let Some((name, node)) = self.names.get(name).map(|at| &self.env[*at]) {
             if self.open.contains(name) || self.open.len() >= MAX_NESTED {
                 return Err(SkipReason::CircularVariable { key: key.to_owned(), name: (*name).to_owned() });
             }
@@ -287,6 +312,7 @@ fn is_constant(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::path::{Path, PathBuf};
 
     use super::super::{Context, Input, InputKind, Unavailable};
@@ -319,7 +345,9 @@ mod tests {
             Item::Input(Input { id, description: None, kind, default: None })
         };
         let inputs = [input("a b", false), input("p:-", true), Item::Unsupported { id: "c".to_owned() }];
-        let mut expander = Expander::new(Scope { context: &Fake, inputs: &inputs, expands: true }, &[], None);
+        let left = Cell::new(1_000);
+        let scope = Scope { context: &Fake, inputs: &inputs, expands: true, left: &left };
+        let mut expander = Expander::new(scope, &[], None);
         expander.expand_text(text, "k").map(|text| (text, expander.used))
     }
 

@@ -205,7 +205,7 @@ const MAX_REASON: usize = 200;
 /// What can make the tools of a namespace available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unavailability {
-    /// Time: its server is starting, or is started again. Programs are told to try again.
+    /// Time: its server is starting, or is started again. Errors of programs say to try again later.
     Temporary,
     /// A change of its entry in the configuration, which has a mistake.
     Skipped,
