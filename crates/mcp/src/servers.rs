@@ -130,9 +130,9 @@ impl Update {
 }
 
 impl Servers {
-    /// Starts to connect to all servers of a configuration, on the current tokio runtime. `options` apply to each server, unless its own
-    /// configuration overrides them; `options.changes` is also notified when a server becomes ready or fails. The secrets of
-    /// each configuration are added to `options.secrets`.
+    /// Starts to connect to all servers of a configuration, on the current tokio runtime. `options` apply to each server, unless
+    /// its own entry overrides them; `options.changes` is also notified when a server becomes ready or fails. The secrets of
+    /// each entry are added to `options.secrets`.
     /// `on_stderr` receives the lines that child processes write to standard error, each prefixed with the namespace.
     pub fn start(config: impl Into<Config>, options: &UpstreamOptions, on_stderr: Option<&LineSink>) -> Self {
         let servers = Self(Arc::new(Inner {

@@ -13,17 +13,13 @@ use crate::upstream::{HttpProtocol, ResultFormat};
 
 /// Reads an entry. A mistake in it skips this server only.
 pub(super) fn read(name: &str, node: &Node<'_>, scope: Scope<'_>) -> Entry {
-    let invalid = |error| SkipReason::Invalid { file: scope.context.file_name(), error: Box::new(error) };
-    let raw = RawEntry::read(node).map_err(invalid);
-    let (kind, mut uses_own) = (raw.as_ref().ok().and_then(|raw| raw.kind(node).ok()), false);
-    let server = match raw {
+    let read = RawEntry::read(node).and_then(|raw| Ok((raw.kind(node)?, raw)));
+    let (kind, mut uses_own) = (read.as_ref().ok().map(|(kind, _)| *kind), false);
+    let server = match read {
         _ if is_disabled(node) => Err(SkipReason::Disabled),
-        Ok(raw) => match raw.kind(node) {
-            Ok(Kind::Extension) => Err(SkipReason::Extension),
-            Ok(kind) => raw.server(name, kind, scope, &mut uses_own),
-            Err(error) => Err(invalid(error)),
-        },
-        Err(reason) => Err(reason),
+        Ok((Kind::Extension, _)) => Err(SkipReason::Extension),
+        Ok((kind, raw)) => raw.server(name, kind, scope, &mut uses_own),
+        Err(error) => Err(SkipReason::Invalid { file: scope.context.file_name(), error: Box::new(error) }),
     };
     Entry { name: name.to_owned(), server, ignored: ignored_keys(name, node, kind, uses_own) }
 }
@@ -50,7 +46,8 @@ pub(super) enum Kind {
 /// The values of an entry, with their types checked. [`ignored`](super::ignored) lists the keys that are not read.
 #[derive(Default)]
 struct RawEntry<'a> {
-    kind: Option<&'a str>,
+    /// `type`.
+    transport: Option<&'a str>,
     command: Option<Node<'a>>,
     args: Vec<Node<'a>>,
     env: Vec<(&'a str, Node<'a>)>,
@@ -81,7 +78,7 @@ impl<'a> RawEntry<'a> {
         for (key, value) in node.members()? {
             match key {
                 "disabled" | "enabled" => drop(value.boolean()?), // Read by `is_disabled`.
-                "type" | "transport" => raw.kind = Some(value.string()?),
+                "type" | "transport" => raw.transport = Some(value.string()?),
                 "command" if value.is_object() => raw.read_command(&value)?,
                 "command" => raw.command = Some(string(value)?),
                 "args" => raw.args.extend(value.strings()?),
@@ -127,7 +124,7 @@ impl<'a> RawEntry<'a> {
 
     /// How the entry connects. A key without text counts as missing beside the other one, and `type` decides between two.
     fn kind(&self, node: &Node<'_>) -> Result<Kind, ConfigError> {
-        let is_http = self.kind.map(|kind| HTTP_TYPES.iter().any(|http| http.eq_ignore_ascii_case(kind)));
+        let is_http = self.transport.map(|kind| HTTP_TYPES.iter().any(|http| http.eq_ignore_ascii_case(kind)));
         match (&self.command, &self.url) {
             (Some(command), Some(_)) if command.is_empty() => Ok(Kind::Url),
             (Some(_), Some(url)) => match is_http {
@@ -214,7 +211,7 @@ impl<'a> RawEntry<'a> {
     }
 
     fn protocol(&self) -> HttpProtocol {
-        match self.kind.map(str::to_ascii_lowercase).as_deref() {
+        match self.transport.map(str::to_ascii_lowercase).as_deref() {
             Some("sse") => HttpProtocol::Sse,
             Some(kind) if HTTP_TYPES.contains(&kind) => HttpProtocol::Streamable,
             _ => HttpProtocol::Detect,
