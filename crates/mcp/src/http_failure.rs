@@ -1,24 +1,97 @@
 //! Descriptions of failed HTTP requests, without the URLs and addresses that their errors contain.
 
 use std::error::Error;
+use std::io::{self, ErrorKind};
+
+use rustls::{AlertDescription, CertificateError, OtherError};
+
+use crate::certificates::{EXTRA_VARIABLE, extra_is_unreadable};
 
 /// What failed, as a clause without URLs.
 pub(crate) fn http_failure(error: &reqwest::Error) -> String {
-    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        match error.downcast_ref() {
-            Some(rustls::Error::InvalidCertificate(_)) => return "certificate not trusted".to_owned(),
-            Some(_) => return "TLS handshake failed".to_owned(),
-            None => {}
-        }
-        // The inner error of an `io::Error` is not its source.
-        let inner = error.downcast_ref().and_then(std::io::Error::get_ref);
-        cause = inner.map_or_else(|| error.source(), |inner| Some(inner));
+    if let Some(error) = causes(error).find_map(|cause| cause.downcast_ref()) {
+        return tls_failure(error);
     }
     match error {
         error if error.is_timeout() => "request timed out".to_owned(),
-        error if error.is_connect() => "cannot connect to its address".to_owned(),
+        error if error.is_connect() => format!("cannot connect to its address: {}", connect_failure(error)),
         error if error.is_redirect() => "too many redirects".to_owned(),
+        // The loss of a connection is an error of the decoder, too.
+        error if error.is_decode() && !causes(error).any(<dyn Error>::is::<hyper::Error>) => {
+            "invalid response: its Content-Encoding cannot be decoded".to_owned()
+        }
         _ => "connection lost".to_owned(),
     }
+}
+
+/// An error and its causes.
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&error| {
+        // The inner error of an `io::Error` is not its source.
+        let inner = error.downcast_ref().and_then(io::Error::get_ref);
+        inner.map_or_else(|| error.source(), |inner| Some(inner))
+    })
+}
+
+fn connect_failure(error: &reqwest::Error) -> &'static str {
+    let Some(error) = causes(error).filter_map(|cause| cause.downcast_ref::<io::Error>()).last() else {
+        return "the connection was closed";
+    };
+    match error.kind() {
+        ErrorKind::ConnectionRefused => "connection refused",
+        ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::UnexpectedEof => {
+            "the connection was closed"
+        }
+        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable | ErrorKind::NetworkDown => "no route to its host",
+        ErrorKind::TimedOut => "no answer",
+        // Only looking a name up fails without a code of the system.
+        _ if error.raw_os_error().is_none() => "host name not found",
+        _ => "the system refuses",
+    }
+}
+
+fn tls_failure(error: &rustls::Error) -> String {
+    let reason = match error {
+        rustls::Error::InvalidCertificate(error) => return certificate_failure(error),
+        rustls::Error::InvalidMessage(_) => ": the answer is not TLS; is the URL one of `http://`?",
+        rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol) => {
+            ": the server offers neither HTTP/1.1 nor HTTP/2"
+        }
+        rustls::Error::AlertReceived(AlertDescription::CertificateRequired) => {
+            ": the server requires the certificate of a client, which is not supported"
+        }
+        rustls::Error::PeerIncompatible(_)
+        | rustls::Error::AlertReceived(AlertDescription::ProtocolVersion | AlertDescription::HandshakeFailure) => {
+            ": no common version or cipher suite"
+        }
+        _ => "",
+    };
+    format!("TLS handshake failed{reason}")
+}
+
+fn certificate_failure(error: &CertificateError) -> String {
+    let reason = match error {
+        CertificateError::UnknownIssuer => authority(),
+        CertificateError::Other(OtherError(error))
+            if error.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity) =>
+        {
+            authority()
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "it has expired".to_owned(),
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => "it is not valid yet".to_owned(),
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "it was issued for other names".to_owned()
+        }
+        CertificateError::Revoked => "it was revoked".to_owned(),
+        _ => return "certificate not trusted".to_owned(),
+    };
+    format!("certificate not trusted: {reason}")
+}
+
+/// Why a certificate without a trusted authority is rejected, and what helps.
+fn authority() -> String {
+    let unreadable = if extra_is_unreadable() { ", which now names no readable file of certificates" } else { "" };
+    format!(
+        "its authority is unknown; name a file with its certificate in SSL_CERT_FILE or {EXTRA_VARIABLE}{unreadable}"
+    )
 }

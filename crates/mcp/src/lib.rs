@@ -41,6 +41,7 @@
 //! ```
 
 mod backoff;
+mod certificates;
 mod changes;
 mod clients;
 pub mod config;

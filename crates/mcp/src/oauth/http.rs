@@ -12,6 +12,7 @@ use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpReq
 
 use super::address_scope::AddressScope;
 use super::{LoginError, RequestError, RequestProblem};
+use crate::certificates::client_builder;
 use crate::http_failure::http_failure;
 
 /// An HTTP client for the metadata and the tokens of servers.
@@ -30,12 +31,9 @@ impl OAuthHttp {
     /// Creates a client for requests on behalf of the MCP server at `server`. `certificates` (PEM) are trusted in addition to
     /// those of the system.
     pub(super) fn new(server: &Url, certificates: &str, timeout: Duration) -> Result<Self, LoginError> {
-        // Has no effect if the application has installed a provider before.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let certificates = reqwest::Certificate::from_pem_bundle(certificates.as_bytes());
-        let builder = reqwest::Client::builder().pool_max_idle_per_host(0).redirect(Policy::none());
-        let client = builder.tls_certs_merge(certificates.map_err(|_| LoginError::Tls)?).build();
-        Ok(Self::with_client(AddressScope::of(server), client.map_err(|_| LoginError::Tls)?, timeout))
+        let builder = client_builder(certificates).map_err(|_| LoginError::Tls)?;
+        let client = builder.redirect(Policy::none()).build().map_err(|_| LoginError::Tls)?;
+        Ok(Self::with_client(AddressScope::of(server), client, timeout))
     }
 
     /// `client` must not follow redirects.

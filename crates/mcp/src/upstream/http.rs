@@ -23,6 +23,7 @@ use super::received::{Received, flood_in};
 use super::sse::{self, SseStream};
 use super::{HttpProtocol, MAX_MESSAGE_BYTES, Remote, UpstreamError, UpstreamOptions};
 use crate::Secrets;
+use crate::certificates::client_builder;
 use crate::http_failure::http_failure;
 use crate::oauth::Authorization;
 
@@ -96,17 +97,11 @@ fn header((name, value): &(String, String)) -> Result<(HeaderName, HeaderValue),
     }
 }
 
-/// Creates a client that trusts the root certificates of the system and of the options.
-fn client(options: &UpstreamOptions, redirects: Policy) -> reqwest::Result<reqwest::Client> {
-    // Has no effect if the application has installed a provider before.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder()
-        // An idle connection whose last response was not read to its end would stall the next request.
-        .pool_max_idle_per_host(0)
-        .connect_timeout(options.connect_timeout)
-        .redirect(redirects)
-        .tls_certs_merge(reqwest::Certificate::from_pem_bundle(options.certificates.as_bytes())?)
-        .build()
+/// Creates a client. Fails with a reason as a clause.
+fn client(options: &UpstreamOptions, redirects: Policy) -> Result<reqwest::Client, String> {
+    let builder = client_builder(&options.certificates).map_err(|error| error.to_string())?;
+    let client = builder.connect_timeout(options.connect_timeout).redirect(redirects).build();
+    client.map_err(|error| error.to_string())
 }
 
 /// Follows redirects to the same origin only, so that no other server receives the headers.

@@ -17,4 +17,5 @@ mod resources;
 mod server;
 mod sse;
 mod state;
+mod tls;
 mod upstream;

@@ -11,10 +11,6 @@ use execbox_mcp::upstream::{Upstream, UpstreamError, UpstreamOptions};
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket};
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::{self, ServerConfig};
 
 use crate::fake::{Fake, code_server};
 
@@ -28,11 +24,11 @@ pub(crate) async fn failure(upstream: &Upstream, code: &str) -> String {
     error.message
 }
 
-async fn open(url: &str, options: UpstreamOptions) -> Result<Upstream, UpstreamError> {
+pub(crate) async fn open(url: &str, options: UpstreamOptions) -> Result<Upstream, UpstreamError> {
     Upstream::open_http("far", url, &[("X-Key".to_owned(), "s3cret".to_owned())], options).await
 }
 
-async fn connect_error(url: &str) -> String {
+pub(crate) async fn connect_error(url: &str) -> String {
     open(url, UpstreamOptions::default()).await.unwrap_err().to_string()
 }
 
@@ -51,7 +47,7 @@ pub(crate) async fn canned(answer: impl Fn(&str, &str) -> (u16, String, String) 
     url
 }
 
-async fn serve_one(
+pub(crate) async fn serve_one(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     answer: &(dyn Fn(&str, &str) -> (u16, String, String) + Send + Sync),
 ) {
@@ -176,7 +172,7 @@ async fn failures_to_connect_have_a_reason() {
         (limited.await, "HTTP 429 Too Many Requests; retry after 30 s"),
         (until.await, "HTTP 503 Service Unavailable; retry after Wed, 21 Oct 2026 07:28:00 GMT"),
         (long.await, &format!("HTTP 400 Bad Request: too {}…", "long ".repeat(39) + "l")),
-        (format!("http://{}/mcp", closed.local_addr().unwrap()), "cannot connect to its address"),
+        (format!("http://{}/mcp", closed.local_addr().unwrap()), "cannot connect to its address: connection refused"),
     ];
     for (url, reason) in reasons {
         let secrets = Secrets::new([("KEY".to_owned(), "s3cret".to_owned())]);
@@ -363,35 +359,6 @@ async fn a_response_that_is_too_long_fails_only_its_call() {
         assert!(message.contains("longer than 16777216 bytes"), "{kind}: {message}");
         assert!(run(&upstream, "await far.ask({})").await.is_ok());
     }
-}
-
-#[tokio::test]
-async fn certificates_are_trusted_only_by_a_trusted_authority() {
-    let certificate = include_str!("tls/certificate.pem");
-    let key = PrivateKeyDer::from_pem_slice(include_bytes!("tls/key.pem")).unwrap();
-    let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let config = config.with_no_client_auth().with_single_cert(chain, key).unwrap();
-    let (acceptor, listener) = (TlsAcceptor::from(Arc::new(config)), TcpListener::bind("127.0.0.1:0").await.unwrap());
-    let url = format!("https://localhost:{}/mcp", listener.local_addr().unwrap().port());
-    tokio::spawn(async move {
-        loop {
-            let (stream, _) = listener.accept().await.unwrap();
-            let acceptor = acceptor.clone();
-            tokio::spawn(async move {
-                let Ok(stream) = acceptor.accept(stream).await else { return };
-                serve_one(stream, &|_, body| one_tool(body, |_| fine())).await;
-            });
-        }
-    });
-    assert!(connect_error(&url).await.ends_with("certificate not trusted"), "{}", connect_error(&url).await);
-    let options = UpstreamOptions { certificates: certificate.to_owned(), ..UpstreamOptions::default() };
-    let upstream = open(&url, options.clone()).await.unwrap();
-    assert!(run(&upstream, "await far.ask({})").await.is_ok());
-    let other_name = url.replace("localhost", "127.0.0.1");
-    let error = open(&other_name, options).await.unwrap_err().to_string();
-    assert!(error.ends_with("certificate not trusted"), "{error}");
 }
 
 /// Without the limit, the values of an answer take up to seventy times the memory of its text.

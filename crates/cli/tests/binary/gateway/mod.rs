@@ -1,6 +1,7 @@
 //! The gateway, `execbox mcp`, and the commands beside it.
 
 mod approvals;
+mod certificates;
 mod configuration;
 mod login;
 mod mcp;
