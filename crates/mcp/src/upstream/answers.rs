@@ -1,6 +1,7 @@
 //! The answers of a server, and their memory, from their arrival until the senders of the requests have converted them.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use execbox::core::budget::{Budget, Charge, Exhausted};
@@ -18,10 +19,16 @@ struct Inner {
     budget: Budget,
     /// The requests without an answer, and those whose answer is being converted.
     requests: Mutex<HashMap<RequestId, Expected>>,
+    /// The number of open streams of messages that respond to no request.
+    message_streams: AtomicUsize,
 }
 
 struct Expected {
     kind: Kind,
+    /// The id of the last event in the response, from which a broken response can be resumed.
+    last_event: Option<String>,
+    /// Whether the answer is expected on a stream of messages: the response had none.
+    is_accepted: bool,
     answered: Option<Answered>,
 }
 
@@ -54,7 +61,8 @@ impl Kind {
 
 impl Default for Answers {
     fn default() -> Self {
-        Self(Arc::new(Inner { budget: Budget::new(MAX_ANSWERS), requests: Mutex::default() }))
+        let (budget, message_streams) = (Budget::new(MAX_ANSWERS), AtomicUsize::new(0));
+        Self(Arc::new(Inner { budget, requests: Mutex::default(), message_streams }))
     }
 }
 
@@ -79,7 +87,8 @@ impl Answers {
         match message {
             JsonRpcMessage::Request(request) => {
                 let kind = Kind::of(&request.request);
-                self.requests().insert(request.id.clone(), Expected { kind, answered: None });
+                let expected = Expected { kind, last_event: None, is_accepted: false, answered: None };
+                self.requests().insert(request.id.clone(), expected);
             }
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
@@ -141,6 +150,52 @@ impl Answers {
         kept.unwrap_or_else(|| serde_json::to_value(result).unwrap_or_default())
     }
 
+    /// Records the id of an event in the response to a request that is not answered yet.
+    pub(super) fn can_resume(&self, request: &RequestId, event: String) {
+        if let Some(expected) = self.requests().get_mut(request) {
+            expected.last_event = Some(event);
+        }
+    }
+
+    /// Whether a request is not answered, and its response has an event from which it can be resumed.
+    pub(super) fn is_resumable(&self, request: &RequestId) -> bool {
+        let requests = self.requests();
+        requests.get(request).is_some_and(|expected| expected.answered.is_none() && expected.last_event.is_some())
+    }
+
+    /// The unanswered request whose response is resumed from an event.
+    pub(super) fn resumed_from(&self, event: &str) -> Option<RequestId> {
+        let requests = self.requests();
+        let is_resumed =
+            |expected: &Expected| expected.answered.is_none() && expected.last_event.as_deref() == Some(event);
+        requests.iter().find(|(_, expected)| is_resumed(expected)).map(|(id, _)| id.clone())
+    }
+
+    /// Records that a response had no answer. Returns whether a stream of messages is open that may bring it.
+    pub(super) fn accept(&self, request: &RequestId) -> bool {
+        let is_open = self.0.message_streams.load(Ordering::Relaxed) > 0;
+        if let Some(expected) = self.requests().get_mut(request) {
+            expected.is_accepted = is_open;
+        }
+        is_open
+    }
+
+    /// The requests whose answers were expected on streams of messages, if none is open any more.
+    pub(super) fn orphans(&self) -> Vec<RequestId> {
+        if self.0.message_streams.load(Ordering::Relaxed) > 0 {
+            return Vec::new();
+        }
+        let requests = self.requests();
+        let orphans = requests.iter().filter(|(_, expected)| expected.is_accepted && expected.answered.is_none());
+        orphans.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Counts a stream of messages until the returned value is dropped.
+    pub(super) fn open_messages(&self) -> MessageStream {
+        self.0.message_streams.fetch_add(1, Ordering::Relaxed);
+        MessageStream(self.clone())
+    }
+
     /// Records that a request has ended, and releases the charge for its answer.
     pub(super) fn forget(&self, request: &RequestId) {
         self.requests().remove(request);
@@ -148,6 +203,15 @@ impl Answers {
 
     fn requests(&self) -> MutexGuard<'_, HashMap<RequestId, Expected>> {
         self.0.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An open stream of messages.
+pub(super) struct MessageStream(Answers);
+
+impl Drop for MessageStream {
+    fn drop(&mut self) {
+        self.0.0.message_streams.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -133,10 +133,7 @@ impl Endpoint {
         unasked: &Unasked,
         options: &UpstreamOptions,
     ) -> Result<Connection, ConnectError> {
-        let disconnect = match self {
-            Self::Http(_) if !is_sse => Disconnect::otherwise(http::incomplete()),
-            _ => Disconnect::default(),
-        };
+        let disconnect = Disconnect::default();
         let (timeout, secrets) = (options.connect_timeout, &options.secrets);
         let (answers, mut child) = (Answers::default(), None);
         let progress = client.progress.clone();
@@ -156,7 +153,10 @@ impl Endpoint {
                 let served = serve(client, pipe, lifecycle, timeout, secrets).await;
                 served.map_err(|error| ConnectError { is_sse, ..error })
             }
-            Self::Http(endpoint) => serve(client, endpoint.transport(&received), lifecycle, timeout, secrets).await,
+            Self::Http(endpoint) => {
+                let transport = endpoint.transport(&received, &client.tools_changed);
+                serve(client, transport, lifecycle, timeout, secrets).await
+            }
             Self::Stream(open) => {
                 let (reader, writer) = tokio::io::split(open());
                 let pipe = Pipe::new(reader, writer, &answers, unasked, &disconnect, None);

@@ -8,19 +8,21 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use execbox::core::text::cut;
 use http::header::AUTHORIZATION;
 use http::{HeaderName, HeaderValue, StatusCode};
 use reqwest::Url;
 use reqwest::redirect::{Attempt, Policy};
 use rmcp::transport::auth::AuthError;
+use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError,
 };
+use tokio::sync::Notify;
 
 use super::http_client::{Failure, HttpClient, RequestError};
-use super::received::{Received, flood_in};
+use super::received::{Received, reason_of_stream};
 use super::sse::{self, SseStream};
+use super::unexpected::line;
 use super::{HttpProtocol, MAX_MESSAGE_BYTES, Remote, UpstreamError, UpstreamOptions};
 use crate::Secrets;
 use crate::certificates::client_builder;
@@ -68,20 +70,28 @@ impl HttpEndpoint {
         self.protocol
     }
 
-    /// Creates a transport of streamable HTTP. `received` checks and charges the responses.
-    pub(super) fn transport(&self, received: &Received) -> StreamableHttpClientTransport<HttpClient> {
+    /// Creates a transport of streamable HTTP. `received` checks and charges the responses. `tools_changed` is notified when a
+    /// session was renewed.
+    pub(super) fn transport(
+        &self,
+        received: &Received,
+        tools_changed: &Arc<Notify>,
+    ) -> StreamableHttpClientTransport<HttpClient> {
         let mut config = StreamableHttpClientTransportConfig::with_uri(self.url.as_str())
             .custom_headers(self.headers.clone())
             .max_concurrent_requests(MAX_REQUESTS)
             .max_sse_event_size(MAX_MESSAGE_BYTES);
         config.channel_buffer_capacity = 1; // Messages in the channel are not charged any more.
-        StreamableHttpClientTransport::with_client(self.client.over(received), config)
+        let mut retries = ExponentialBackoff::default();
+        retries.max_delay = Some(MAX_RETRY_DELAY);
+        config.retry_config = Arc::new(retries);
+        StreamableHttpClientTransport::with_client(self.client.over(received, tools_changed), config)
     }
 
     /// Opens a stream of the older transport. Returns a reader of received lines and a writer of lines to send. A failure to
     /// send triggers the `disconnect` of `received`.
     pub(super) async fn open_sse(&self, received: &Received, secrets: &Secrets) -> Result<SseStream, String> {
-        sse::open(&self.client.over(received), &self.url, &self.headers, secrets).await
+        sse::open(&self.client.over(received, &Arc::default()), &self.url, &self.headers, secrets).await
     }
 }
 
@@ -122,11 +132,10 @@ pub(super) fn reason(error: &(dyn Error + Send + Sync + 'static), secrets: &Secr
 
 /// Whether a server rejects the first message with a status that servers of the older transport use.
 pub(super) fn may_be_sse(error: &(dyn Error + Send + Sync + 'static)) -> bool {
-    let Some(StreamableHttpError::Client(RequestError::Refused { status, .. })) = error.downcast_ref::<Failure>()
-    else {
+    let Some(StreamableHttpError::Client(RequestError::Unexpected(response))) = error.downcast_ref::<Failure>() else {
         return false;
     };
-    [StatusCode::BAD_REQUEST, StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED].contains(status)
+    [StatusCode::BAD_REQUEST, StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED].contains(&response.status)
 }
 
 pub(super) fn reason_of(error: &Failure, secrets: &Secrets) -> String {
@@ -139,57 +148,24 @@ pub(super) fn reason_of(error: &Failure, secrets: &Secrets) -> String {
             Some(scope) => format!("credentials rejected (HTTP 403): the server requires the scope {:?}", line(scope)),
             None => "credentials rejected (HTTP 403)".to_owned(),
         },
-        StreamableHttpError::HttpStatus(error) => unavailable(error.status, error.retry_after.as_deref()),
-        StreamableHttpError::UnexpectedServerResponse(_)
-        | StreamableHttpError::UnexpectedContentType(_)
-        | StreamableHttpError::Deserialize(_) => NOT_MCP.to_owned(),
-        StreamableHttpError::Sse(error) => flood_in(error).map_or_else(incomplete, ToString::to_string),
-        StreamableHttpError::ResponseBodyTooLarge { .. } => incomplete(),
+        StreamableHttpError::UnexpectedServerResponse(_) | StreamableHttpError::Deserialize(_) => {
+            "invalid response: not an MCP message".to_owned()
+        }
+        StreamableHttpError::Sse(error) => reason_of_stream(error),
+        StreamableHttpError::ResponseBodyTooLarge { .. } => too_long(),
         StreamableHttpError::SessionExpired
         | StreamableHttpError::SessionRecoveryTimeout
         | StreamableHttpError::ReinitializationFailed(_) => "session ended and could not be renewed".to_owned(),
         StreamableHttpError::Client(RequestError::Http(error)) => http_failure(error),
-        StreamableHttpError::Client(RequestError::Refused { status, body }) => refusal(*status, body, secrets),
+        StreamableHttpError::Client(RequestError::Unexpected(response)) => response.describe(secrets),
         _ => "connection lost".to_owned(),
     }
 }
 
-/// The reason for a response that is incomplete or too long: rmcp does not distinguish the two.
-pub(super) fn incomplete() -> String {
-    format!("response incomplete or longer than {MAX_MESSAGE_BYTES} bytes")
+/// The reason for a response that is too long.
+pub(super) fn too_long() -> String {
+    format!("response longer than {MAX_MESSAGE_BYTES} bytes")
 }
-
-/// `HTTP 503 Service Unavailable; retry after 30 s`. `retry_after` is the header: seconds or a date.
-fn unavailable(status: u16, retry_after: Option<&str>) -> String {
-    let name = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
-    let name = name.map(|name| format!(" {name}")).unwrap_or_default();
-    let after = match retry_after.map(str::trim) {
-        Some(seconds) if seconds.parse::<u32>().is_ok() => format!("; retry after {seconds} s"),
-        Some(date) if !date.is_empty() => format!("; retry after {}", line(date)),
-        _ => String::new(),
-    };
-    format!("HTTP {status}{name}{after}")
-}
-
-/// `HTTP 404 Not Found: ` and the beginning of the body. A page of HTML is not shown.
-fn refusal(status: StatusCode, body: &str, secrets: &Secrets) -> String {
-    let body = line(&secrets.redact(body.to_owned()));
-    match body.as_str() {
-        body if body.is_empty() || body.starts_with('<') => format!("HTTP {status}"),
-        body => format!("HTTP {status}: {body}"),
-    }
-}
-
-/// The beginning of a text, on one line.
-fn line(text: &str) -> String {
-    let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
-    cut(&words.collect::<Vec<_>>().join(" "), MAX_EXCERPT)
-}
-
-const NOT_MCP: &str = "invalid response: not an MCP message";
-
-/// The maximum length of an excerpt of a response, in characters.
-const MAX_EXCERPT: usize = 200;
 
 /// Headers that MCP itself sends.
 const RESERVED: &[&str] = &["accept", "mcp-session-id", "mcp-protocol-version", "last-event-id"];
@@ -200,3 +176,6 @@ const MAX_TOKEN_REQUEST: Duration = Duration::from_secs(15);
 /// The maximum number of concurrent requests, and of redirects that one request follows.
 const MAX_REQUESTS: usize = 64;
 const MAX_REDIRECTS: usize = 5;
+
+/// The longest pause before a stream of messages is opened again.
+const MAX_RETRY_DELAY: Duration = Duration::from_mins(1);

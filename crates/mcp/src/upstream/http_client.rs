@@ -1,25 +1,28 @@
-//! The requests of streamable HTTP, with the tokens of OAuth. Their responses are read by [`Received`].
-//!
-//! The body of a response answers its request, whatever id it states: a call would otherwise wait for its timeout.
+//! The requests of streamable HTTP, with the tokens of OAuth. Their responses are read by [`Posted`] and [`Received`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use futures_util::{FutureExt as _, StreamExt as _, stream};
+use http::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use reqwest::{RequestBuilder, Response, Url};
-use rmcp::model::{ClientJsonRpcMessage, ErrorData, JsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ErrorCode, JsonRpcMessage, RequestId};
 use rmcp::transport::auth::AuthError;
 use rmcp::transport::streamable_http_client::{
-    AuthRequiredError, HttpStatusError, InsufficientScopeError, StreamableHttpClient, StreamableHttpError,
-    StreamableHttpPostResponse,
+    AuthRequiredError, InsufficientScopeError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
+use tokio::sync::Notify;
 
 use super::MAX_MESSAGE_BYTES;
+use super::lenient;
+use super::posted::{Posted, as_answer};
 use super::received::{Events, Received, Request};
+use super::sessions::Sessions;
+use super::unexpected::{Unexpected, header, media_type};
 use crate::oauth::{Authorization, Unauthorized};
 
 pub(super) type Failure = StreamableHttpError<RequestError>;
@@ -30,9 +33,9 @@ pub(super) enum RequestError {
     /// There is no response, or its body is incomplete.
     #[error(transparent)]
     Http(#[from] reqwest::Error),
-    /// The server refuses the request with this status.
-    #[error("HTTP {status}")]
-    Refused { status: StatusCode, body: String },
+    /// The response is no message of MCP, or has a status of failure.
+    #[error("HTTP {}", .0.status)]
+    Unexpected(Box<Unexpected>),
 }
 
 /// Converts an error of reqwest.
@@ -40,9 +43,10 @@ pub(super) fn lost(error: reqwest::Error) -> Failure {
     StreamableHttpError::Client(error.into())
 }
 
-fn refused(status: StatusCode, body: String) -> Failure {
-    StreamableHttpError::Client(RequestError::Refused { status, body })
+pub(super) fn unexpected(response: Unexpected) -> Failure {
+    StreamableHttpError::Client(RequestError::Unexpected(Box::new(response)))
 }
+
 pub(super) type Headers = HashMap<HeaderName, HeaderValue>;
 
 #[derive(Clone)]
@@ -50,6 +54,7 @@ pub(super) struct HttpClient {
     client: reqwest::Client,
     tokens: Option<Tokens>,
     pub(super) received: Received,
+    pub(super) sessions: Sessions,
 }
 
 /// The tokens of OAuth, and the client that sends them: it follows no redirects.
@@ -59,16 +64,25 @@ struct Tokens {
     authorization: Arc<Authorization>,
 }
 
+/// A session of a connection, and what requests over it need.
+#[derive(Clone, Copy)]
+struct OpenSession<'a> {
+    id: &'a Arc<str>,
+    uri: &'a str,
+    headers: &'a Headers,
+}
+
 impl HttpClient {
     /// `tokens` are sent by a client that follows no redirects.
     pub(super) fn new(client: reqwest::Client, tokens: Option<(reqwest::Client, Authorization)>) -> Self {
         let tokens = tokens.map(|(client, authorization)| Tokens { client, authorization: Arc::new(authorization) });
-        Self { client, tokens, received: Received::default() }
+        Self { client, tokens, received: Received::default(), sessions: Sessions::default() }
     }
 
-    /// A clone for one connection, whose responses are read by `received`.
-    pub(super) fn over(&self, received: &Received) -> Self {
-        Self { received: received.clone(), ..self.clone() }
+    /// A clone for one connection, whose responses are read by `received`. `tools_changed` is notified when its session was
+    /// renewed.
+    pub(super) fn over(&self, received: &Received, tools_changed: &Arc<Notify>) -> Self {
+        Self { received: received.clone(), sessions: Sessions::new(tools_changed), ..self.clone() }
     }
 
     /// Opens a stream of events, each of at most `max` bytes.
@@ -80,11 +94,12 @@ impl HttpClient {
         headers: Headers,
         max: usize,
     ) -> Result<Events, Failure> {
+        let received = self.received.clone();
         let get = move |client: reqwest::Client, token| {
             let request = request(&client, Method::GET, &uri, token, &headers).header(ACCEPT, ACCEPTED);
             let request = with_session(request, session.as_deref());
             let request = last.iter().fold(request, |request, last| request.header("last-event-id", last));
-            opened(request).boxed()
+            opened(request, received.clone()).boxed()
         };
         Ok(self.received.events(self.authorized(get).await?, max))
     }
@@ -95,15 +110,73 @@ impl HttpClient {
             let request = client.post(url.clone()).headers(headers.iter().map(cloned).collect()).body(line.clone());
             let request = request.header(CONTENT_TYPE, "application/json");
             let request = if let Some(token) = token { request.bearer_auth(token) } else { request };
-            let post = async {
-                match request.send().await.map_err(lost)?.status() {
-                    status if status.is_success() => Ok(()),
-                    status => Err(refused(status, String::new())),
-                }
-            };
-            post.boxed()
+            let received = self.received.clone();
+            async move {
+                let response = request.send().await.map_err(lost)?;
+                if response.status().is_success() { Ok(()) } else { Err(refused(response, &received).await) }
+            }
+            .boxed()
         };
         self.authorized(post).await
+    }
+
+    /// Asks whether the server still has a session: it refuses a ping if it has lost it.
+    async fn has_lost(&self, open: OpenSession<'_>) -> bool {
+        let ping = |client: reqwest::Client, token| {
+            let request = request(&client, Method::POST, open.uri, token, open.headers).header(ACCEPT, ACCEPTED);
+            let request = with_session(request, Some(open.id)).header(CONTENT_TYPE, JSON).body(PING);
+            let received = self.received.clone();
+            async move {
+                let response = send(request).await?;
+                let (status, is_stream) = (response.status(), media_type(&response) == EVENTS);
+                let body = if is_stream { Vec::new() } else { received.beginning(response).await };
+                Ok(refuses_session(status, &body))
+            }
+            .boxed()
+        };
+        matches!(tokio::time::timeout(PING_TIMEOUT, self.authorized(ping)).await, Ok(Ok(true)))
+    }
+
+    /// The outcome of a request over a session, if it is not that the server has lost the session. rmcp renews an expired session
+    /// and sends the request again. A session that has not answered any request, and one whose loss is a failure of the server,
+    /// which may have done something, ends with its connection instead; the next call opens another one.
+    async fn over_session(
+        &self,
+        posted: Result<StreamableHttpPostResponse, Failure>,
+        open: OpenSession<'_>,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        let Err(StreamableHttpError::Client(RequestError::Unexpected(response))) = &posted else {
+            if posted.is_ok() {
+                self.sessions.record_answer(open.id);
+            }
+            return posted;
+        };
+        if !response.may_end_session() || !self.has_lost(open).await {
+            return posted;
+        }
+        if self.sessions.has_answered(open.id) && !response.status.is_server_error() {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        self.disconnect();
+        posted
+    }
+
+    /// Opens another connection if a stream of messages cannot be opened again because the server has lost the session: it may
+    /// have other tools.
+    async fn on_closed(&self, error: &Failure, open: OpenSession<'_>) {
+        if let StreamableHttpError::Client(RequestError::Unexpected(response)) = error
+            && response.may_end_session()
+            && self.sessions.has_streamed(open.id)
+            && self.has_lost(open).await
+        {
+            self.disconnect();
+            self.sessions.record_loss();
+        }
+    }
+
+    fn disconnect(&self) {
+        self.received.disconnect.set_reason("the server has lost the session".to_owned());
+        self.received.disconnect.trigger();
     }
 
     /// Sends a request with the token of the server, if there is one. A token that is rejected is renewed once.
@@ -164,8 +237,7 @@ fn cloned((name, value): (&HeaderName, &HeaderValue)) -> (HeaderName, HeaderValu
 fn is_401(error: &Failure) -> bool {
     match error {
         StreamableHttpError::AuthRequired(_) => true,
-        StreamableHttpError::HttpStatus(error) => error.status == 401,
-        StreamableHttpError::Client(RequestError::Refused { status, .. }) => *status == StatusCode::UNAUTHORIZED,
+        StreamableHttpError::Client(RequestError::Unexpected(response)) => response.status == StatusCode::UNAUTHORIZED,
         StreamableHttpError::Client(RequestError::Http(error)) => error.status() == Some(StatusCode::UNAUTHORIZED),
         _ => false,
     }
@@ -204,125 +276,36 @@ async fn send(request: RequestBuilder) -> Result<Response, Failure> {
 }
 
 /// Sends a request for a stream of events.
-async fn opened(request: RequestBuilder) -> Result<Response, Failure> {
+async fn opened(request: RequestBuilder, received: Received) -> Result<Response, Failure> {
     let response = send(request).await?;
     if response.status() == StatusCode::METHOD_NOT_ALLOWED {
         return Err(StreamableHttpError::ServerDoesNotSupportSse);
     }
-    if let Some(error) = unavailable(&response) {
-        return Err(error.into());
-    }
-    let response = response.error_for_status().map_err(lost)?;
-    match media_type(&response) {
-        kind if kind == EVENTS || kind == JSON => Ok(response),
-        kind => Err(StreamableHttpError::UnexpectedContentType(Some(kind))),
-    }
+    let is_stream = response.status().is_success() && [EVENTS, JSON].contains(&media_type(&response).as_str());
+    if is_stream { Ok(response) } else { Err(refused(response, &received).await) }
 }
 
-/// A response to a message that was posted.
-struct Posted {
-    received: Received,
-    /// `None` if the message needs no answer.
-    request: Option<Request>,
-    has_session: bool,
-    max_event: usize,
+/// The failure of a request whose response is no answer.
+async fn refused(response: Response, received: &Received) -> Failure {
+    let failure = Unexpected::new(&response);
+    unexpected(failure.with_body(&received.beginning(response).await))
 }
 
-impl Posted {
-    async fn read(self, response: Response) -> Result<StreamableHttpPostResponse, Failure> {
-        let status = response.status();
-        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
-            return Ok(StreamableHttpPostResponse::Accepted);
-        }
-        if status == StatusCode::NOT_FOUND && self.has_session {
-            return Err(StreamableHttpError::SessionExpired);
-        }
-        let session = header(&response, SESSION_ID);
-        if !status.is_success() {
-            return self.read_failure(response, session).await;
-        }
-        match &self.request {
-            // Nothing that matters is in the response to a notification.
-            None => Ok(StreamableHttpPostResponse::Accepted),
-            Some(_) if media_type(&response) == EVENTS => {
-                let events = self.received.events(response, self.max_event);
-                Ok(StreamableHttpPostResponse::Sse(self.received.checked(events, self.request), session))
-            }
-            Some(request) => {
-                let answer = self.received.json(response, MAX_MESSAGE_BYTES, request).await?;
-                Ok(StreamableHttpPostResponse::Json(answer, session))
-            }
-        }
+/// Whether the answer to a ping says that there is no such session.
+fn refuses_session(status: StatusCode, body: &[u8]) -> bool {
+    let is_down = matches!(
+        status,
+        StatusCode::REQUEST_TIMEOUT
+            | StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::BAD_GATEWAY
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::GATEWAY_TIMEOUT
+    );
+    match lenient::error_in(body) {
+        // Not all servers support pings.
+        Some(error) => error.code != ErrorCode::METHOD_NOT_FOUND && !is_down,
+        None => !status.is_success() && !is_down,
     }
-
-    /// The error of JSON-RPC in a response with a status of failure, or the status.
-    async fn read_failure(
-        self,
-        response: Response,
-        session: Option<String>,
-    ) -> Result<StreamableHttpPostResponse, Failure> {
-        let (status, unavailable) = (response.status(), unavailable(&response));
-        let is_json = media_type(&response) == JSON;
-        if let Some(error) = unavailable {
-            if !is_json || status == StatusCode::TOO_MANY_REQUESTS {
-                return Err(error.into());
-            }
-            let body = self.received.body(response, MAX_FAILURE_BYTES).await;
-            let answer = body.ok().and_then(Result::ok).and_then(|(body, _)| self.error(&body));
-            return answer.map(|answer| StreamableHttpPostResponse::Json(answer, session)).ok_or(error.into());
-        }
-        let body = match self.received.body(response, MAX_FAILURE_BYTES).await {
-            Ok(Ok((body, _))) => body,
-            Err(error @ StreamableHttpError::ResponseBodyTooLarge { .. }) => return Err(error),
-            Ok(Err(_)) | Err(_) => Vec::new(),
-        };
-        let is_refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-        let text = String::from_utf8_lossy(&body);
-        let discovery = self.request.as_ref().filter(|request| request.is_discovery && !self.has_session);
-        if let Some(request) = discovery.filter(|_| status.is_client_error() && !is_refused) {
-            // Older servers reject the unknown request in different ways. The connection is then tried without discovery.
-            let answer = self.error(&body).unwrap_or_else(|| {
-                let error =
-                    ErrorData::invalid_request(format!("server/discover rejected with HTTP {status}: {text}"), None);
-                JsonRpcMessage::error(error, Some(request.id.clone()))
-            });
-            return Ok(StreamableHttpPostResponse::Json(with_own_id(answer, request), None));
-        }
-        match self.error(&body).filter(|_| !is_refused) {
-            Some(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
-            None => Err(refused(status, text.into_owned())),
-        }
-    }
-
-    fn error(&self, body: &[u8]) -> Option<ServerJsonRpcMessage> {
-        self.received.error(body, self.request.as_ref())
-    }
-}
-
-/// Replaces the id of an error by that of the request.
-fn with_own_id(mut answer: ServerJsonRpcMessage, request: &Request) -> ServerJsonRpcMessage {
-    if let JsonRpcMessage::Error(error) = &mut answer {
-        error.id = Some(request.id.clone());
-    }
-    answer
-}
-
-/// The error of a response with the status 429 or 5xx: the server has failed, or gets too many requests.
-fn unavailable(response: &Response) -> Option<HttpStatusError> {
-    let status = response.status();
-    let is_unavailable = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
-    is_unavailable.then(|| HttpStatusError::new(status.as_u16(), header(response, RETRY_AFTER)))
-}
-
-/// A header, if it is text.
-fn header(response: &Response, name: impl reqwest::header::AsHeaderName) -> Option<String> {
-    response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
-}
-
-/// The media type of a body in lower case, without parameters.
-fn media_type(response: &Response) -> String {
-    let stated = header(response, CONTENT_TYPE).unwrap_or_default();
-    stated.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
 /// The scope that a challenge asks for.
@@ -363,15 +346,22 @@ impl StreamableHttpClient for HttpClient {
         self.received.answers.sent(&message);
         let body = Bytes::from(serde_json::to_vec(&message)?);
         let expected = if let JsonRpcMessage::Request(request) = &message { Some(Request::new(request)) } else { None };
-        let (received, sent) = (self.received.clone(), expected.as_ref().map(|request| request.id.clone()));
-        let post = move |client: reqwest::Client, token| {
+        let sent = expected.as_ref().map(|request| request.id.clone());
+        let post = |client: reqwest::Client, token| {
             let request = request(&client, Method::POST, &uri, token, &headers).header(ACCEPT, ACCEPTED);
             let request = with_session(request, session.as_deref()).header(CONTENT_TYPE, JSON).body(body.clone());
-            let (received, has_session) = (received.clone(), session.is_some());
+            let (received, has_session) = (self.received.clone(), session.is_some());
             let posted = Posted { received, request: expected.clone(), has_session, max_event };
             async move { posted.read(send(request).await?).await }.boxed()
         };
-        self.authorized(post).await.inspect_err(|_| {
+        let mut posted = self.authorized(post).await;
+        if let (Some(session), Some(_)) = (&session, &sent) {
+            posted = self.over_session(posted, OpenSession { id: session, uri: &uri, headers: &headers }).await;
+        }
+        if posted.is_ok() && is_initialized(&message) {
+            self.sessions.record_handshake();
+        }
+        as_answer(posted).inspect_err(|_| {
             if let Some(request) = &sent {
                 self.received.answers.forget(request);
             }
@@ -423,15 +413,52 @@ impl StreamableHttpClient for HttpClient {
         if self.received.disconnect.is_triggered() {
             return Err(StreamableHttpError::ServerDoesNotSupportSse); // The stream is not tried again.
         }
-        let events = self.events(uri, session, last_event, headers, max_event).await?;
-        Ok(self.received.clone().checked(events, None))
+        let received = self.received.clone();
+        if let Some(id) = last_event.as_deref().and_then(|event| received.answers.resumed_from(event)) {
+            let events = self.events(uri, session, last_event, headers, max_event).await;
+            return Ok(match events {
+                Ok(events) => received.response(events, Request { id, is_discovery: false }),
+                Err(_) => failing(&received, &[id]),
+            });
+        }
+        let open = received.answers.open_messages();
+        match self.events(Arc::clone(&uri), session.clone(), last_event, headers.clone(), max_event).await {
+            Ok(events) => {
+                if let Some(session) = &session {
+                    self.sessions.record_stream(session);
+                }
+                Ok(received.messages(events, open))
+            }
+            Err(error) => {
+                drop(open);
+                if let Some(session) = &session {
+                    self.on_closed(&error, OpenSession { id: session, uri: &uri, headers: &headers }).await;
+                }
+                let orphans = received.answers.orphans();
+                if orphans.is_empty() { Err(error) } else { Ok(failing(&received, &orphans)) }
+            }
+        }
     }
 }
 
-const SESSION_ID: &str = "mcp-session-id";
-const EVENTS: &str = "text/event-stream";
+/// A stream of the failures of requests whose answers cannot arrive any more.
+fn failing(received: &Received, requests: &[RequestId]) -> Events {
+    stream::iter(received.failures(requests, "connection lost before the answer")).map(Ok).boxed()
+}
+
+fn is_initialized(message: &ClientJsonRpcMessage) -> bool {
+    matches!(
+        message,
+        JsonRpcMessage::Notification(notification)
+            if matches!(notification.notification, ClientNotification::InitializedNotification(_))
+    )
+}
+
+pub(super) const SESSION_ID: &str = "mcp-session-id";
+pub(super) const EVENTS: &str = "text/event-stream";
 const JSON: &str = "application/json";
 const ACCEPTED: &str = "text/event-stream, application/json";
 
-/// The longest body of a response with a status of failure, in bytes.
-const MAX_FAILURE_BYTES: usize = 64 << 10;
+/// The ping that asks whether a session exists, and how long its answer may take.
+const PING: &str = r#"{"jsonrpc":"2.0","id":"session","method":"ping"}"#;
+const PING_TIMEOUT: Duration = Duration::from_secs(5);

@@ -10,9 +10,10 @@
 //! |---|---|
 //! | `handle` | [`Upstream`]: the current provider, and when its tools are listed again |
 //! | `reconnect` | the connection of an [`Upstream`], restored when it is lost |
-//! | `endpoint` | connecting to a child process (`child`), a URL (`http`, `http_client`, `sse`) or a byte stream |
+//! | `endpoint` | connecting to a child process (`child`), a URL (`http`, `http_client`, `posted`, `sse`) or a byte stream |
+//! | `sessions` | what is known of the sessions of a connection over HTTP |
 //! | `pipe`, `lines` | MCP over byte streams, with limits |
-//! | `received` | the same limits for streamable HTTP |
+//! | `received`, `unexpected` | the same limits for streamable HTTP; responses that are no messages of MCP |
 //! | `lenient` | for both: messages and lists of tools that are not quite as MCP defines them |
 //! | `answers`, `unanswered`, `unasked` | for both: requests in each direction, unrequested messages |
 //! | `import`, `tool`, `call_result`, `progress` | tools of MCP as tools of a provider |
@@ -33,15 +34,18 @@ mod lenient;
 mod lines;
 mod options;
 mod pipe;
+mod posted;
 mod progress;
 mod received;
 mod reconnect;
 mod requests;
 mod resources;
+mod sessions;
 mod sse;
 mod tool;
 mod unanswered;
 mod unasked;
+mod unexpected;
 
 use std::future::ready;
 

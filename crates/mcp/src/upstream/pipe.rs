@@ -27,23 +27,10 @@ use super::unasked::{Flood, Unasked};
 #[derive(Debug, Clone, Default)]
 pub(super) struct Disconnect {
     token: CancellationToken,
-    reason: Arc<Reason>,
-}
-
-#[derive(Debug, Default)]
-struct Reason {
-    set: OnceLock<String>,
-    /// The reason if none is set.
-    otherwise: Option<String>,
+    reason: Arc<OnceLock<String>>,
 }
 
 impl Disconnect {
-    /// Creates a signal whose reason is `otherwise` unless another one is set.
-    pub(super) fn otherwise(otherwise: String) -> Self {
-        let reason = Reason { otherwise: Some(otherwise), ..Reason::default() };
-        Self { reason: Arc::new(reason), ..Self::default() }
-    }
-
     pub(super) fn trigger(&self) {
         self.token.cancel();
     }
@@ -58,17 +45,16 @@ impl Disconnect {
 
     /// Sets the reason, unless there is one already.
     pub(super) fn set_reason(&self, reason: String) {
-        let _ = self.reason.set.set(reason);
+        let _ = self.reason.set(reason);
     }
 
     /// The reason, as a clause.
     pub(super) fn reason(&self) -> String {
-        let reason = self.reason.set.get().or(self.reason.otherwise.as_ref());
-        reason.map_or_else(|| "connection lost".to_owned(), String::clone)
+        self.reason.get().map_or_else(|| "connection lost".to_owned(), String::clone)
     }
 
     pub(super) fn has_reason(&self) -> bool {
-        self.reason.set.get().is_some()
+        self.reason.get().is_some()
     }
 }
 

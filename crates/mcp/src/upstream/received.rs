@@ -4,7 +4,9 @@
 //! charge for the answer to a call is held until the call has converted it, the charge for another event until rmcp requests
 //! the next one.
 
-use std::io;
+use std::error::Error;
+use std::time::Duration;
+use std::vec;
 
 use execbox::core::budget::{Charge, Exhausted};
 use futures_util::StreamExt as _;
@@ -13,13 +15,15 @@ use rmcp::model::{ClientRequest, JsonRpcMessage, JsonRpcRequest, RequestId, Serv
 use rmcp::transport::streamable_http_client::{SseError, StreamableHttpError};
 use sse_stream::{Sse, SseStream};
 
-use super::answers::Answers;
+use super::answers::{Answers, MessageStream};
+use super::http::too_long;
 use super::http_client::{Failure, lost};
 use super::lenient::{self, Answer};
 use super::lines::measure;
 use super::pipe::{Disconnect, LINE_LIMITS, MAX_ERROR_BYTES, failed, too_many_answers, too_many_values};
 use super::unanswered::Unanswered;
 use super::unasked::{Flood, Unasked};
+use crate::http_failure::http_failure;
 
 pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
 
@@ -87,32 +91,50 @@ impl Received {
         Ok(Ok((body, charge)))
     }
 
-    /// The answer to a request in a body of JSON. An answer that exceeds a limit becomes an error of the request.
+    /// The beginning of a body, or less if it does not arrive in time or is incomplete.
+    pub(super) async fn beginning(&self, response: reqwest::Response) -> Vec<u8> {
+        let (mut body, mut chunks) = (Vec::new(), response.bytes_stream());
+        let read = async {
+            while body.len() < MAX_BEGINNING
+                && let Some(Ok(chunk)) = chunks.next().await
+            {
+                body.extend_from_slice(&chunk[..chunk.len().min(MAX_BEGINNING - body.len())]);
+            }
+        };
+        let _ = tokio::time::timeout(BEGINNING_TIMEOUT, read).await;
+        body
+    }
+
+    /// The answer to a request in a body of JSON; `Err` with the beginning of another body. An answer that exceeds a limit
+    /// becomes an error of the request.
     pub(super) async fn json(
         &self,
         response: reqwest::Response,
         max: usize,
         request: &Request,
-    ) -> Result<ServerJsonRpcMessage, Failure> {
-        let (body, mut charge) = match self.body(response, max).await? {
+    ) -> Result<Result<ServerJsonRpcMessage, Vec<u8>>, Failure> {
+        let (mut body, mut charge) = match self.body(response, max).await? {
             Ok(read) => read,
-            Err(exhausted) => return Ok(self.fail(&request.id, too_many_answers(exhausted))),
+            Err(exhausted) => return Ok(Ok(self.fail(&request.id, too_many_answers(exhausted)))),
         };
         let (_, memory) = measure(&body);
         if memory > LINE_LIMITS.memory {
-            return Ok(self.fail(&request.id, too_many_values()));
+            return Ok(Ok(self.fail(&request.id, too_many_values())));
         }
         if let Err(exhausted) = charge.add(memory.saturating_sub(charge.bytes())) {
-            return Ok(self.fail(&request.id, too_many_answers(exhausted)));
+            return Ok(Ok(self.fail(&request.id, too_many_answers(exhausted))));
         }
         let kind = self.answers.kind(&request.id);
         let Answer { message, data } = match lenient::answer(&body, &request.id, kind) {
             Ok(answer) => answer,
-            Err(reason) if body.trim_ascii_start().starts_with(b"{") => return Ok(self.fail(&request.id, reason)),
-            Err(_) => return Err(not_mcp()),
+            Err(reason) if body.trim_ascii_start().starts_with(b"{") => return Ok(Ok(self.fail(&request.id, reason))),
+            Err(_) => {
+                body.truncate(MAX_BEGINNING);
+                return Ok(Err(body));
+            }
         };
         drop(self.answers.answered(&request.id, data, charge));
-        Ok(message)
+        Ok(Ok(message))
     }
 
     /// The JSON-RPC error in a short body, if there is one.
@@ -133,7 +155,7 @@ impl Received {
             EventSize { received: self.clone(), max, event: 0, line: 0, is_comment: false, after_cr: false, charge };
         let bytes = response.bytes_stream().scan(Some(size), |size, chunk| {
             let checked = size.as_mut().map(|size| {
-                let chunk = chunk.map_err(io::Error::other)?;
+                let chunk = chunk?;
                 size.add(&chunk).map(|()| chunk)
             });
             if checked.as_ref().is_none_or(Result::is_err) {
@@ -144,26 +166,33 @@ impl Received {
         SseStream::from_bytes_stream(bytes).boxed()
     }
 
-    /// Checks events before rmcp parses their data. `request` is the request that they respond to, if there is one.
-    pub(super) fn checked(self, events: Events, request: Option<Request>) -> Events {
-        let checked = stream::unfold((events, Charge::none()), move |(mut events, previous)| {
-            let (received, request) = (self.clone(), request.clone());
-            async move {
-                drop(previous);
-                let event = events.next().await?;
-                Some(match event.and_then(|event| received.check(event, request.as_ref()).map_err(of_flood)) {
-                    Ok((event, charge)) => (Ok(event), (events, charge)),
-                    Err(error) => (Err(error), (stream::empty().boxed(), Charge::none())),
-                })
-            }
-        });
-        checked.boxed()
+    /// Checks the events of the response to `request` before rmcp parses their data. A request that is not answered when they
+    /// end, and cannot be resumed, fails at once.
+    pub(super) fn response(self, events: Events, request: Request) -> Events {
+        Checked::new(self, events, Source::Response(request)).stream()
+    }
+
+    /// Checks the events of a stream of messages. When it ends, requests that expect their answers on it fail at once.
+    pub(super) fn messages(self, events: Events, open: MessageStream) -> Events {
+        Checked::new(self, events, Source::Messages(Some(open))).stream()
+    }
+
+    /// The failures of requests, as events in place of their answers.
+    pub(super) fn failures(&self, requests: &[RequestId], reason: &str) -> Vec<Sse> {
+        let failure = |id| serde_json::to_string(&self.fail(id, reason.to_owned())).unwrap_or_default();
+        requests.iter().map(|id| Sse::default().data(failure(id))).collect()
     }
 
     /// The event without data that rmcp must not parse, and the charge for parsing the event.
     fn check(&self, mut event: Sse, request: Option<&Request>) -> Result<(Sse, Charge), Flood> {
         event.retry = event.retry.map(|millis| millis.max(MIN_RETRY_MILLIS));
         let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
+        if event.id.as_ref().is_some_and(|id| id.len() > MAX_EVENT_ID) {
+            event.id = None;
+        }
+        if let (Some(request), Some(id)) = (request, &event.id) {
+            self.answers.can_resume(&request.id, id.clone());
+        }
         let Some(data) = event.data.take().filter(|_| is_message) else {
             self.spend(1, 0)?;
             return Ok((event, Charge::none()));
@@ -220,19 +249,107 @@ fn is_error(data: &str) -> bool {
     data.len() <= MAX_ERROR_BYTES && data.contains("\"error\"") && lenient::error_in(data.as_bytes()).is_some()
 }
 
-fn of_flood(flood: Flood) -> SseError {
-    SseError::Body(Box::new(io::Error::other(flood)))
+/// Why a stream of events ends before its end.
+#[derive(Debug, thiserror::Error)]
+enum Broken {
+    #[error("connection lost")]
+    Lost(#[from] reqwest::Error),
+    #[error("event too long")]
+    TooLong,
+    #[error(transparent)]
+    Exhausted(#[from] Exhausted),
+    #[error(transparent)]
+    Flood(#[from] Flood),
 }
 
-/// Why a stream ended, if the server sent too many unrequested messages.
-pub(super) fn flood_in(error: &SseError) -> Option<&Flood> {
-    let SseError::Body(error) = error else { return None };
-    error.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref()
+/// Why a stream has ended, as a clause.
+pub(super) fn reason_of_stream(error: &SseError) -> String {
+    let SseError::Body(error) = error else { return "invalid response: not a stream of events".to_owned() };
+    let error: &(dyn Error + 'static) = &**error;
+    match error.downcast_ref() {
+        Some(Broken::Lost(error)) => http_failure(error),
+        Some(Broken::TooLong) => too_long(),
+        Some(Broken::Exhausted(exhausted)) => too_many_answers(*exhausted),
+        Some(Broken::Flood(flood)) => flood.to_string(),
+        None => "connection lost".to_owned(),
+    }
 }
 
-/// The error that rmcp uses for invalid bodies.
-fn not_mcp() -> Failure {
-    StreamableHttpError::UnexpectedServerResponse("not a message".into())
+/// Whether a stream was lost, and not ended for what it contained.
+fn is_lost(error: &SseError) -> bool {
+    let SseError::Body(error) = error else { return false };
+    matches!(error.downcast_ref(), Some(Broken::Lost(_)))
+}
+
+/// What events respond to.
+enum Source {
+    Response(Request),
+    /// No request. `None` after the end of the stream.
+    Messages(Option<MessageStream>),
+}
+
+/// Events that are checked before rmcp parses their data.
+struct Checked {
+    received: Received,
+    source: Source,
+    /// `None` after their end.
+    events: Option<Events>,
+    /// The charge for parsing the last event.
+    held: Charge,
+    /// The failures of unanswered requests, after the end.
+    failures: vec::IntoIter<Sse>,
+    error: Option<SseError>,
+}
+
+impl Checked {
+    fn new(received: Received, events: Events, source: Source) -> Self {
+        let (held, failures) = (Charge::none(), Vec::new().into_iter());
+        Self { received, source, events: Some(events), held, failures, error: None }
+    }
+
+    fn stream(self) -> Events {
+        stream::unfold(self, async |mut checked| checked.next().await.map(|event| (event, checked))).boxed()
+    }
+
+    async fn next(&mut self) -> Option<Result<Sse, SseError>> {
+        self.held = Charge::none();
+        if let Some(events) = &mut self.events {
+            let request = if let Source::Response(request) = &self.source { Some(request) } else { None };
+            let next = events.next().await;
+            let checked = next.map(|event| {
+                self.received.check(event?, request).map_err(|flood| SseError::Body(Box::new(Broken::Flood(flood))))
+            });
+            match checked {
+                Some(Ok((event, charge))) => {
+                    self.held = charge;
+                    return Some(Ok(event));
+                }
+                Some(Err(error)) => self.end(Some(error)),
+                None => self.end(None),
+            }
+        }
+        self.failures.next().map(Ok).or_else(|| self.error.take().map(Err))
+    }
+
+    fn end(&mut self, error: Option<SseError>) {
+        self.events = None;
+        let answers = &self.received.answers;
+        let unanswered = match &mut self.source {
+            // rmcp resumes it.
+            Source::Response(request) if error.as_ref().is_none_or(is_lost) && answers.is_resumable(&request.id) => {
+                Vec::new()
+            }
+            Source::Response(request) => answers.expected(&request.id).into_iter().collect(),
+            Source::Messages(open) => {
+                *open = None;
+                answers.orphans()
+            }
+        };
+        let reason =
+            error.as_ref().map_or_else(|| "the response has ended without the answer".to_owned(), reason_of_stream);
+        self.failures = self.received.failures(&unanswered, &reason).into_iter();
+        self.error = error;
+    }
 }
 
 /// The bytes of the current event of a stream.
@@ -251,7 +368,7 @@ struct EventSize {
 
 impl EventSize {
     /// Adds bytes. Charges the incomplete event, and counts comments and empty lines, which are not part of an event.
-    fn add(&mut self, chunk: &[u8]) -> io::Result<()> {
+    fn add(&mut self, chunk: &[u8]) -> Result<(), Broken> {
         let (mut lines, mut bytes) = (0, 0);
         for &byte in chunk {
             if std::mem::take(&mut self.after_cr) && byte == b'\n' {
@@ -261,7 +378,7 @@ impl EventSize {
                 self.is_comment = if self.line == 0 { byte == b':' } else { self.is_comment };
                 self.line += 1;
                 if self.event.saturating_add(self.line) > self.max {
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, "event too long"));
+                    return Err(Broken::TooLong);
                 }
                 continue;
             }
@@ -277,13 +394,20 @@ impl EventSize {
             }
             self.line = 0;
         }
-        self.received.spend(lines, bytes).map_err(io::Error::other)?;
+        self.received.spend(lines, bytes)?;
         // The parser copies a line to the event.
         let needed = 2 * (self.event + self.line);
         self.charge.shrink_to(needed);
-        self.charge.add(needed - self.charge.bytes()).map_err(io::Error::other)
+        Ok(self.charge.add(needed - self.charge.bytes())?)
     }
 }
+
+/// How much is read of a body that is no answer, in bytes, and for how long.
+const MAX_BEGINNING: usize = 64 << 10;
+const BEGINNING_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The longest id of an event from which a response is resumed, in bytes.
+const MAX_EVENT_ID: usize = 1 << 10;
 
 /// How much memory a request or a notification may take when it is parsed, in bytes. Some of them wait in queues of rmcp.
 const MAX_UNASKED_MEMORY: usize = 8 << 20;

@@ -105,7 +105,7 @@ impl Reconnecting {
         }
     }
 
-    /// The current connection; a new one if it was lost and the pause is over.
+    /// The current connection; a new one if it was lost and the pause is over, or soon is.
     async fn current(&self) -> Result<Route, ToolError> {
         let mut state = self.state.lock().await;
         let State::Open { connection, retry_at } = &mut *state else {
@@ -115,10 +115,11 @@ impl Reconnecting {
             return Ok(connection.route());
         }
         let pause = retry_at.saturating_duration_since(Instant::now());
-        if !pause.is_zero() {
+        if pause > MAX_WAIT {
             let (name, pause) = (&self.name, pause.as_millis());
             return Err(ToolError::new(format!("MCP server {name:?} is not connected; next attempt in {pause} ms")));
         }
+        tokio::time::sleep(pause).await;
         *retry_at = self.backoff.next_attempt();
         let connecting = Box::pin(connect(&self.endpoint, &self.tools_changed, &self.unasked, &self.options));
         let connected = self.closing.run_until_cancelled(connecting).await.ok_or_else(|| self.closed())?;
@@ -207,6 +208,9 @@ async fn subscribe(peer: Peer<RoleClient>, tools_changed: Arc<Notify>) {
 
 /// The pause before a subscription that has ended is renewed.
 const SUBSCRIBE_PAUSE: Duration = Duration::from_secs(5);
+
+/// How long calls wait for the next attempt to connect. Beside a longer pause they fail at once.
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// The maximum duration of closing a connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);

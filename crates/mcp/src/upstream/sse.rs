@@ -17,10 +17,10 @@ use tokio::sync::Semaphore;
 use tokio_util::io::StreamReader;
 
 use super::MAX_MESSAGE_BYTES;
-use super::http::{incomplete, reason_of};
+use super::http::reason_of;
 use super::http_client::{Headers, HttpClient};
 use super::pipe::Disconnect;
-use super::received::{Events, Received};
+use super::received::{Events, Received, reason_of_stream};
 use crate::Secrets;
 
 /// A reader of received lines, and a writer of lines to send.
@@ -58,7 +58,7 @@ async fn endpoint(events: &mut Events, url: &Url, received: &Received) -> Result
             Some(Ok(event)) if event.data.is_none() || event.event.as_deref().is_some_and(|kind| kind != "message") => {
                 received.spend(1, 0).map_err(|flood| flood.to_string())?;
             }
-            Some(Err(_)) => return Err(incomplete()),
+            Some(Err(error)) => return Err(reason_of_stream(&error)),
             _ => return Err("invalid response: expected the event `endpoint` of the SSE transport".to_owned()),
         }
     };
@@ -74,8 +74,8 @@ async fn endpoint(events: &mut Events, url: &Url, received: &Received) -> Result
 /// The messages, each on a line.
 fn lines(events: Events, received: Received) -> BoxStream<'static, io::Result<Bytes>> {
     let disconnect = received.disconnect.clone();
-    let events = events.map_err(move |_| {
-        disconnect.set_reason(incomplete());
+    let events = events.map_err(move |error| {
+        disconnect.set_reason(reason_of_stream(&error));
         io::Error::from(io::ErrorKind::InvalidData)
     });
     let messages = events.try_filter_map(move |event: Sse| {

@@ -2,6 +2,8 @@
 
 mod approvals;
 mod children;
+mod compressed;
+mod connections;
 mod fake;
 mod hostile;
 mod http;

@@ -145,35 +145,93 @@ async fn headers_are_sent_to_the_same_origin_only() {
 
 #[tokio::test]
 async fn failures_to_connect_have_a_reason() {
-    let html = canned(|_, _| (200, "Content-Type: text/html\r\n".to_owned(), "<html>".to_owned()));
-    let broken = canned(|_, _| (200, "Content-Type: application/json\r\n".to_owned(), "{\"a\":".to_owned()));
-    let down = canned(|_, _| (503, String::new(), "no".to_owned()));
-    let unauthorized = canned(|_, _| (401, "WWW-Authenticate: Bearer\r\n".to_owned(), String::new()));
-    let forbidden = canned(|_, _| (403, String::new(), "s3cret paths".to_owned()));
-    let missing = canned(|_, _| (404, String::new(), String::new()));
-    let page = canned(|_, _| (418, String::new(), "<html><h1>I am a teapot</h1></html>".to_owned()));
-    let limited = canned(|_, _| (429, "Retry-After: 30\r\n".to_owned(), String::new()));
-    let until = canned(|_, _| (503, "Retry-After: Wed, 21 Oct 2026 07:28:00 GMT\r\n".to_owned(), String::new()));
-    let long = canned(|_, _| (400, String::new(), format!("too\n\n{}", "long ".repeat(1000))));
+    let html = "Content-Type: text/html\r\n";
+    let page = "<!doctype html><HTML><Title lang=en>\n Sign in\n </title><body>".to_owned();
+    let answers = [
+        (200, html, "<html>".to_owned(), "invalid response: text/html instead of JSON or events"),
+        (
+            200,
+            html,
+            page.clone(),
+            "invalid response: text/html instead of JSON or events: a page with the title \"Sign in\"",
+        ),
+        (
+            200,
+            "Content-Type: text/plain\r\n",
+            "hello\n you".to_owned(),
+            "invalid response: text/plain instead of JSON or events: hello you",
+        ),
+        (200, "", "[1]".to_owned(), "invalid response: not an MCP message: [1]"),
+        (200, "", String::new(), "invalid response: HTTP 200 OK without an answer"),
+        (202, "", String::new(), "invalid response: HTTP 202 Accepted without an answer"),
+        (204, "", String::new(), "invalid response: HTTP 204 No Content without an answer"),
+        (
+            200,
+            "Content-Type: application/json\r\n",
+            "{\"a\":".to_owned(),
+            "invalid response: EOF while parsing a value at line 1 column 5; it begins with \"{\\\"a\\\":\"",
+        ),
+        (
+            200,
+            "Content-Encoding: br\r\n",
+            "\u{b}\u{2}".to_owned(),
+            "invalid response: not an MCP message: its Content-Encoding \"br\" is not supported",
+        ),
+        (
+            200,
+            "Content-Encoding: gzip\r\n",
+            "{}".to_owned(),
+            "invalid response: its Content-Encoding cannot be decoded",
+        ),
+        (503, "", "no".to_owned(), "HTTP 503 Service Unavailable: no"),
+        (
+            500,
+            "Content-Type: application/json\r\n",
+            "{\"detail\":\"quota table missing\"}".to_owned(),
+            "HTTP 500 Internal Server Error: {\"detail\":\"quota table missing\"}",
+        ),
+        (502, html, page, "HTTP 502 Bad Gateway: a page with the title \"Sign in\""),
+        (
+            401,
+            "WWW-Authenticate: Bearer\r\n",
+            String::new(),
+            "credentials rejected (HTTP 401): check the `headers` of the server in the configuration",
+        ),
+        (403, "", "s3cret paths".to_owned(), "HTTP 403 Forbidden: ${KEY} paths"),
+        (404, "", String::new(), "HTTP 404 Not Found"),
+        (418, "", "<html><h1>I am a teapot</h1></html>".to_owned(), "HTTP 418 I'm a teapot"),
+        (429, "Retry-After: 30\r\n", "slow down".to_owned(), "HTTP 429 Too Many Requests; retry after 30 s: slow down"),
+        (
+            503,
+            "Retry-After: Wed, 21 Oct 2026 07:28:00 GMT\r\n",
+            String::new(),
+            "HTTP 503 Service Unavailable; retry after Wed, 21 Oct 2026 07:28:00 GMT",
+        ),
+        (
+            302,
+            "Location: https://user:word@login.example.com/in?state=5#x\r\n",
+            String::new(),
+            "HTTP 302 Found; not followed: https://login.example.com/in",
+        ),
+        (
+            400,
+            "",
+            format!("too\n\n{}", "long ".repeat(1000)),
+            &format!("HTTP 400 Bad Request: too {}…", "long ".repeat(39) + "l"),
+        ),
+    ];
     // The socket is bound, so that no other test gets its port, and does not listen.
     let closed = TcpSocket::new_v4().unwrap();
     closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let reasons = [
-        (html.await, "invalid response: not an MCP message"),
-        (
-            broken.await,
-            "invalid response: EOF while parsing a value at line 1 column 5; it begins with \"{\\\"a\\\":\"",
-        ),
-        (down.await, "HTTP 503 Service Unavailable"),
-        (unauthorized.await, "credentials rejected (HTTP 401): check the `headers` of the server in the configuration"),
-        (forbidden.await, "HTTP 403 Forbidden: ${KEY} paths"),
-        (missing.await, "HTTP 404 Not Found"),
-        (page.await, "HTTP 418 I'm a teapot"),
-        (limited.await, "HTTP 429 Too Many Requests; retry after 30 s"),
-        (until.await, "HTTP 503 Service Unavailable; retry after Wed, 21 Oct 2026 07:28:00 GMT"),
-        (long.await, &format!("HTTP 400 Bad Request: too {}…", "long ".repeat(39) + "l")),
-        (format!("http://{}/mcp", closed.local_addr().unwrap()), "cannot connect to its address: connection refused"),
+    let closed = format!("http://{}/mcp", closed.local_addr().unwrap());
+    let mut reasons = vec![
+        (closed, "cannot connect to its address: connection refused"),
+        ("http://nowhere.invalid/mcp".to_owned(), "cannot connect to its address: host name not found"),
     ];
+    for (status, headers, body, reason) in answers {
+        let url = canned(move |_, _| (status, headers.to_owned(), body.clone())).await;
+        reasons.push((url, reason));
+    }
     for (url, reason) in reasons {
         let secrets = Secrets::new([("KEY".to_owned(), "s3cret".to_owned())]);
         let options = UpstreamOptions { secrets, ..UpstreamOptions::default() };
