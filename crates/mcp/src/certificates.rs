@@ -18,6 +18,10 @@ use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme,
 };
 use rustls_platform_verifier::Verifier;
+use x509_cert::Certificate;
+use x509_cert::der::Decode as _;
+use x509_cert::der::oid::AssociatedOid as _;
+use x509_cert::ext::pkix::SubjectAltName;
 
 /// Why a client cannot be created.
 #[derive(Debug, thiserror::Error)]
@@ -83,20 +87,44 @@ struct Trust {
 }
 
 impl Trust {
-    /// Whether a certificate that has no trusted issuer, or is its own authority, is itself trusted. Its validity was checked
-    /// before, its name was not.
-    fn is_named(&self, certificate: &CertificateDer<'_>, error: &Error) -> bool {
-        let is_own = match error {
-            Error::InvalidCertificate(CertificateError::UnknownIssuer) => true,
+    /// Whether a certificate is trusted itself: no authority, or the wrong one, may have signed it. Its validity was checked
+    /// before.
+    fn is_trusted(&self, certificate: &CertificateDer<'_>, error: &Error) -> bool {
+        let concerns_issuer_or_name = match error {
+            Error::InvalidCertificate(
+                CertificateError::UnknownIssuer
+                | CertificateError::NotValidForName
+                | CertificateError::NotValidForNameContext { .. },
+            ) => true,
             Error::InvalidCertificate(CertificateError::Other(OtherError(other))) => {
                 other.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity)
             }
             _ => false,
         };
-        is_own
-            && (self.named.contains(certificate)
-                || rustls_native_certs::load_native_certs().certs.contains(certificate))
+        let system = || rustls_native_certs::load_native_certs().certs.contains(certificate);
+        concerns_issuer_or_name && (self.named.contains(certificate) || system())
     }
+}
+
+/// Verifies that a certificate is for a server. Certificates that people make for a server of theirs often have no alternative
+/// names; then the common name counts, as for OpenSSL and node.
+fn verify_name(certificate: &CertificateDer<'_>, server: &ServerName<'_>) -> Result<(), Error> {
+    let verified = verify_server_name(&ParsedCertificate::try_from(certificate)?, server);
+    if let (Err(_), ServerName::DnsName(server)) = (&verified, server)
+        && common_name(certificate).is_some_and(|name| name.eq_ignore_ascii_case(server.as_ref()))
+    {
+        return Ok(());
+    }
+    verified
+}
+
+/// The common name of a certificate without alternative names.
+fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
+    let certificate = Certificate::from_der(certificate).ok()?;
+    let certificate = certificate.tbs_certificate();
+    let mut extensions = certificate.extensions().into_iter().flatten();
+    let has_others = extensions.any(|extension| extension.extn_id == SubjectAltName::OID);
+    if has_others { None } else { Some(certificate.subject().common_name().ok()??.value().into_owned()) }
 }
 
 impl ServerCertVerifier for Trust {
@@ -104,14 +132,13 @@ impl ServerCertVerifier for Trust {
         &self,
         end_entity: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
+        server: &ServerName<'_>,
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        match self.inner.verify_server_cert(end_entity, intermediates, name, ocsp_response, now) {
-            Err(error) if self.is_named(end_entity, &error) => {
-                verify_server_name(&ParsedCertificate::try_from(end_entity)?, name)?;
-                Ok(ServerCertVerified::assertion())
+        match self.inner.verify_server_cert(end_entity, intermediates, server, ocsp_response, now) {
+            Err(error) if self.is_trusted(end_entity, &error) => {
+                verify_name(end_entity, server).map(|()| ServerCertVerified::assertion())
             }
             verified => verified,
         }

@@ -20,6 +20,7 @@ use crate::remote::{connect_error, fine, one_tool, open, run, serve_one};
 
 const CERTIFICATE: &str = include_str!("tls/certificate.pem");
 const AUTHORITY: &str = include_str!("tls/authority.pem");
+const COMMON_NAME: &str = include_str!("tls/common_name.pem");
 const EXPIRED: &str = include_str!("tls/expired.pem");
 
 /// A server for `localhost` that presents a certificate and accepts these protocols (none: any).
@@ -87,6 +88,9 @@ async fn certificates_are_trusted_only_if_their_authority_or_they_are() {
         (AUTHORITY, CERTIFICATE, true, UNKNOWN),
         (AUTHORITY, AUTHORITY, true, ""),
         (AUTHORITY, AUTHORITY, false, "certificate not trusted: it was issued for other names"),
+        (COMMON_NAME, "", true, UNKNOWN),
+        (COMMON_NAME, COMMON_NAME, true, ""),
+        (COMMON_NAME, COMMON_NAME, false, "certificate not trusted: it was issued for other names"),
         (EXPIRED, EXPIRED, true, "certificate not trusted: it has expired"),
     ] {
         let url = serve(presented, &[], serve_http1).await;
