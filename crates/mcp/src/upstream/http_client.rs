@@ -10,7 +10,7 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use http::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use reqwest::{RequestBuilder, Response, Url};
-use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ErrorCode, JsonRpcMessage, RequestId};
+use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, JsonRpcMessage, RequestId};
 use rmcp::transport::auth::AuthError;
 use rmcp::transport::streamable_http_client::{
     AuthRequiredError, InsufficientScopeError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
@@ -124,27 +124,31 @@ impl HttpClient {
     async fn has_lost(&self, open: OpenSession<'_>) -> bool {
         let ping = |client: reqwest::Client, token| {
             let request = request(&client, Method::POST, open.uri, token, open.headers).header(ACCEPT, ACCEPTED);
-            let request = with_session(request, Some(open.id)).header(CONTENT_TYPE, JSON).body(PING);
+            let session = Some(&**open.id).filter(|id| !id.is_empty());
+            let request = with_session(request, session).header(CONTENT_TYPE, JSON).body(PING);
             let received = self.received.clone();
             async move {
                 let response = send(request).await?;
-                let (status, is_stream) = (response.status(), media_type(&response) == EVENTS);
-                let body = if is_stream { Vec::new() } else { received.beginning(response).await };
-                Ok(refuses_session(status, &body))
+                let status = response.status();
+                Ok(refuses_session(status, &received.beginning(response).await))
             }
             .boxed()
         };
         matches!(tokio::time::timeout(PING_TIMEOUT, self.authorized(ping)).await, Ok(Ok(true)))
     }
 
-    /// The outcome of a request over a session, if it is not that the server has lost the session. rmcp renews an expired session
-    /// and sends the request again. A session that has not answered any request, and one whose loss is a failure of the server,
-    /// which may have done something, ends with its connection instead; the next call opens another one.
+    /// Posts a request over a session, unless the server has lost the session. rmcp renews an expired session and sends the
+    /// request again. A session that has not answered any request, and one whose loss is a failure of the server, which may have
+    /// done something, ends with its connection instead; the next call opens another one.
     async fn over_session(
         &self,
-        posted: Result<StreamableHttpPostResponse, Failure>,
+        post: impl Future<Output = Result<StreamableHttpPostResponse, Failure>>,
         open: OpenSession<'_>,
     ) -> Result<StreamableHttpPostResponse, Failure> {
+        if self.received.take_doubt() && self.sessions.has_answered(open.id) && self.has_lost(open).await {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        let posted = post.await;
         let Err(StreamableHttpError::Client(RequestError::Unexpected(response))) = &posted else {
             if posted.is_ok() {
                 self.sessions.record_answer(open.id);
@@ -301,7 +305,9 @@ fn refuses_session(status: StatusCode, body: &[u8]) -> bool {
             | StatusCode::SERVICE_UNAVAILABLE
             | StatusCode::GATEWAY_TIMEOUT
     );
-    match lenient::error_in(body) {
+    // Events are lines, too; their data is JSON.
+    let mut lines = body.split(|&byte| byte == b'\n').map(|line| line.strip_prefix(b"data:").unwrap_or(line));
+    match lenient::error_in(body).or_else(|| lines.find_map(lenient::error_in)) {
         // Not all servers support pings.
         Some(error) => error.code != ErrorCode::METHOD_NOT_FOUND && !is_down,
         None => !status.is_success() && !is_down,
@@ -354,10 +360,12 @@ impl StreamableHttpClient for HttpClient {
             let posted = Posted { received, request: expected.clone(), has_session, max_event };
             async move { posted.read(send(request).await?).await }.boxed()
         };
-        let mut posted = self.authorized(post).await;
-        if let (Some(session), Some(_)) = (&session, &sent) {
-            posted = self.over_session(posted, OpenSession { id: session, uri: &uri, headers: &headers }).await;
-        }
+        let id = session.clone().unwrap_or_default();
+        let open = OpenSession { id: &id, uri: &uri, headers: &headers };
+        let posted = match needs_session(&message) && self.sessions.have_begun() {
+            true => self.over_session(self.authorized(post), open).await,
+            false => self.authorized(post).await,
+        };
         if posted.is_ok() && is_initialized(&message) {
             self.sessions.record_handshake();
         }
@@ -444,6 +452,12 @@ impl StreamableHttpClient for HttpClient {
 /// A stream of the failures of requests whose answers cannot arrive any more.
 fn failing(received: &Received, requests: &[RequestId]) -> Events {
     stream::iter(received.failures(requests, "connection lost before the answer")).map(Ok).boxed()
+}
+
+/// Whether a message is a request after the handshake.
+fn needs_session(message: &ClientJsonRpcMessage) -> bool {
+    let JsonRpcMessage::Request(request) = message else { return false };
+    !matches!(request.request, ClientRequest::InitializeRequest(_) | ClientRequest::DiscoverRequest(_))
 }
 
 fn is_initialized(message: &ClientJsonRpcMessage) -> bool {

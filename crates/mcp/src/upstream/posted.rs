@@ -23,7 +23,7 @@ pub(super) struct Posted {
 }
 
 impl Posted {
-    /// Reads the response. The error of JSON-RPC in one with a status of failure, or about a session, is part of the failure.
+    /// Reads the response. The error of JSON-RPC in one with a status of failure is part of the failure.
     pub(super) async fn read(self, response: Response) -> Result<StreamableHttpPostResponse, Failure> {
         let status = response.status();
         if status == StatusCode::NOT_FOUND && self.has_session {
@@ -41,9 +41,6 @@ impl Posted {
         }
         let failure = Unexpected::new(&response);
         match self.received.json(response, MAX_MESSAGE_BYTES, &request).await? {
-            Ok(answer) if self.has_session && mentions_session(&answer) => {
-                Err(unexpected(failure.with_answer(Some(answer))))
-            }
             Ok(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
             // The answer may come on a stream of messages.
             Err(_) if status == StatusCode::ACCEPTED && self.received.answers.accept(&request.id) => {
@@ -86,12 +83,6 @@ fn with_own_id(mut answer: ServerJsonRpcMessage, request: &Request) -> ServerJso
         error.id = Some(request.id.clone());
     }
     answer
-}
-
-/// Whether an answer is an error that says something about a session.
-fn mentions_session(answer: &ServerJsonRpcMessage) -> bool {
-    let JsonRpcMessage::Error(error) = answer else { return false };
-    error.error.message.to_ascii_lowercase().contains("session")
 }
 
 /// Makes the error of JSON-RPC in a failure the answer.

@@ -5,6 +5,8 @@
 //! the next one.
 
 use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::vec;
 
@@ -34,6 +36,8 @@ pub(super) struct Received {
     pub(super) unanswered: Unanswered,
     unasked: Unasked,
     pub(super) disconnect: Disconnect,
+    /// Whether the server has answered with an error about the session.
+    doubts_session: Arc<AtomicBool>,
 }
 
 /// The request that a response belongs to.
@@ -54,7 +58,24 @@ impl Request {
 impl Received {
     pub(super) fn new(answers: &Answers, unasked: &Unasked, disconnect: &Disconnect) -> Self {
         let (answers, unasked, disconnect) = (answers.clone(), unasked.clone(), disconnect.clone());
-        Self { answers, unasked, disconnect, unanswered: Unanswered::default() }
+        Self { answers, unasked, disconnect, ..Self::default() }
+    }
+
+    /// Takes whether the server has answered with an error about the session since the previous call: it may have lost it.
+    pub(super) fn take_doubt(&self) -> bool {
+        self.doubts_session.swap(false, Ordering::Relaxed)
+    }
+
+    /// Reads the answer to a request, whatever id it has.
+    fn read_answer(&self, text: &[u8], id: &RequestId) -> Result<Answer, String> {
+        let answer = lenient::answer(text, id, self.answers.kind(id))?;
+        if let JsonRpcMessage::Error(error) = &answer.message {
+            let says = error.error.message.to_ascii_lowercase();
+            if ["session", "initialize"].iter().any(|word| says.contains(word)) {
+                self.doubts_session.store(true, Ordering::Relaxed);
+            }
+        }
+        Ok(answer)
     }
 
     /// Counts unrequested messages and bytes. Disconnects a server that sends too many.
@@ -124,8 +145,7 @@ impl Received {
         if let Err(exhausted) = charge.add(memory.saturating_sub(charge.bytes())) {
             return Ok(Ok(self.fail(&request.id, too_many_answers(exhausted))));
         }
-        let kind = self.answers.kind(&request.id);
-        let Answer { message, data } = match lenient::answer(&body, &request.id, kind) {
+        let Answer { message, data } = match self.read_answer(&body, &request.id) {
             Ok(answer) => answer,
             Err(reason) if body.trim_ascii_start().starts_with(b"{") => return Ok(Ok(self.fail(&request.id, reason))),
             Err(_) => {
@@ -225,7 +245,7 @@ impl Received {
             Ok(charge) => charge,
             Err(exhausted) => return failed(too_many_answers(exhausted)),
         };
-        match lenient::answer(data.as_bytes(), id, self.answers.kind(id)) {
+        match self.read_answer(data.as_bytes(), id) {
             Ok(Answer { message, data }) => {
                 (serde_json::to_string(&message).unwrap_or_default(), self.answers.answered(id, data, charge))
             }

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// The sessions of one connection, one after another. Clones share what is known.
+/// The sessions of one connection, one after another. The id of a session is empty if the server gives none. Clones share what
+/// is known.
 #[derive(Clone, Default)]
 pub(super) struct Sessions {
     tools_changed: Arc<Notify>,
@@ -44,6 +45,11 @@ impl Sessions {
     /// Whether a session has had a stream of messages: not all servers have them.
     pub(super) fn has_streamed(&self, session: &Arc<str>) -> bool {
         self.streamed().as_ref() == Some(session)
+    }
+
+    /// Whether a handshake was completed: the protocol of 2026-07-28 has neither handshakes nor sessions.
+    pub(super) fn have_begun(&self) -> bool {
+        self.has_begun.load(Ordering::Relaxed)
     }
 
     /// Records that a handshake was completed: after the first one, a session was renewed.

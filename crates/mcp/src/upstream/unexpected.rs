@@ -56,9 +56,7 @@ impl Unexpected {
             self.status,
             StatusCode::REQUEST_TIMEOUT | StatusCode::PAYLOAD_TOO_LARGE | StatusCode::TOO_MANY_REQUESTS
         );
-        self.status.is_success() && self.answer.is_some()
-            || self.status.is_client_error() && !is_other
-            || self.status == StatusCode::INTERNAL_SERVER_ERROR
+        self.status.is_client_error() && !is_other || self.status == StatusCode::INTERNAL_SERVER_ERROR
     }
 
     /// What the server has answered, as a clause on one line.

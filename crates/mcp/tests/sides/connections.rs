@@ -39,6 +39,7 @@ struct State {
     tools: Vec<&'static str>,
     said: &'static str,
     refuses_pings: bool,
+    is_sessionless: bool,
     /// The methods of the requests.
     log: Vec<String>,
 }
@@ -162,13 +163,14 @@ impl Site {
         let result = match method {
             "initialize" => {
                 state.count += 1;
-                let session = format!("s{}", state.count);
+                let session = if state.is_sessionless { String::new() } else { format!("s{}", state.count) };
                 state.sessions.insert(session.clone());
                 let result = json!({
                     "protocolVersion": "2025-06-18", "capabilities": { "tools": {} },
                     "serverInfo": { "name": "site", "version": "1" }
                 });
-                return whole(&format!("Mcp-Session-Id: {session}\r\n"), &message["id"], &result);
+                let headers = format!("Mcp-Session-Id: {session}\r\n");
+                return whole(if state.is_sessionless { "" } else { &headers }, &message["id"], &result);
             }
             _ if !state.sessions.contains(session) => return Answer::Whole(state.lost),
             "tools/list" => {
@@ -176,7 +178,7 @@ impl Site {
                 json!({ "tools": tools.collect::<Vec<_>>() })
             }
             "tools/call" if !matches!(state.call, Answer::Usual) => return state.call,
-            "tools/call" => json!({ "content": [{ "type": "text", "text": session }] }),
+            "tools/call" => json!({ "content": [{ "type": "text", "text": format!("s{}", state.count) }] }),
             "ping" if state.refuses_pings => return Answer::Whole((400, "", "no pings")),
             "ping" => json!({}),
             _ => return Answer::Whole((202, "", "")),
@@ -234,7 +236,6 @@ async fn a_session_that_the_server_has_lost_is_renewed_whatever_the_status() {
         (409, "", ""),
         (410, "", "gone"),
         (422, JSON, r#"{"detail":"session"}"#),
-        (200, JSON, not_found),
     ] {
         let site = Site::start().await;
         let upstream = site.open().await;
@@ -251,6 +252,35 @@ async fn a_session_that_the_server_has_lost_is_renewed_whatever_the_status() {
             assert_eq!(site.state().count, before + 1, "{lost:?}: one new session");
         }
     }
+}
+
+/// The first call fails, because its error may have been about something else.
+#[tokio::test]
+async fn a_session_whose_loss_is_an_ordinary_error_is_renewed_by_the_next_call() {
+    let error = r#"{"jsonrpc":"2.0","id":%ID%,"error":{"code":-32001,"message":"Session not found"}}"#;
+    let event =
+        "data: {\"jsonrpc\":\"2.0\",\"id\":%ID%,\"error\":{\"code\":-32600,\"message\":\"Not initialized\"}}\n\n";
+    for lost in [(200, JSON, error), (200, "Content-Type: text/event-stream\r\n", event)] {
+        let site = Site::start().await;
+        let upstream = site.open().await;
+        site.restart(lost);
+        let results = run(&upstream, THREE_CALLS).await.outcome;
+        assert_eq!(results, Ok(Some(json!(["failed", "s2", "s2"]))), "{lost:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_sessions_that_was_restarted_gets_another_handshake() {
+    let site = Site::start().await;
+    site.state().is_sessionless = true;
+    let upstream = site.open().await;
+    site.restart((
+        400,
+        JSON,
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: Server not initialized"}}"#,
+    ));
+    assert_eq!(run(&upstream, THREE_CALLS).await.outcome, Ok(Some(json!(["s2", "s2", "s2"]))));
+    assert_eq!(site.logged("initialize"), 1);
 }
 
 /// The call may have been made: it fails, and the next one opens a session.
