@@ -1,7 +1,8 @@
 //! The clients of a gateway, as upstream servers see them: their capabilities, and the client that a call belongs to.
 
 use std::fmt;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -110,8 +111,8 @@ impl fmt::Debug for Clients {
 pub(crate) enum Client {
     /// The client of one connection or session.
     Connected(u64),
-    /// All clients that state the same name and version, as a hash.
-    Named(u64),
+    /// The client of an HTTP session, or all clients without one that have the same address, name and version; as a hash.
+    Http(u64),
 }
 
 impl Client {
@@ -121,10 +122,20 @@ impl Client {
         Self::Connected(COUNT.fetch_add(1, Ordering::Relaxed))
     }
 
-    pub(crate) fn named(name: &str, version: &str) -> Self {
+    /// The client of an open session over HTTP.
+    pub(crate) fn of_session(id: &str) -> Self {
+        Self::http(id)
+    }
+
+    /// Clients over HTTP without a session, by their address and the name and version that they state.
+    pub(crate) fn without_session(address: Option<IpAddr>, stated: Option<(&str, &str)>) -> Self {
+        Self::http((address, stated))
+    }
+
+    fn http(identity: impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
-        (name, version).hash(&mut hasher);
-        Self::Named(hasher.finish())
+        identity.hash(&mut hasher);
+        Self::Http(hasher.finish())
     }
 }
 

@@ -10,9 +10,10 @@
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -23,22 +24,27 @@ use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
-use hyper::body::{Body as _, Frame, Incoming};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rmcp::model::ErrorCode;
+use rmcp::model::{ClientJsonRpcMessage, ErrorCode};
+use rmcp::transport::common::http_header::HEADER_SESSION_ID;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::sync::SetOnce;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::connections::{Connection, Connections, Phase, Serving, Stalling};
 use super::heads::{Ambiguity, CheckedStream};
 use super::peers::Peer;
-use super::reading::{self, Answer, Readable};
+use super::reading::{self, Answer, Readable, Unreadable};
+use super::requests::{self, Kind, NoRequest, Place, Requests};
 use super::sessions::{self, Opener, Sessions};
+use super::shortages::{HttpLimit, ShortageSink, Shortages};
 use super::{CodeServer, accept};
+use crate::clients;
 use crate::scanner::Scanner;
 
 /// Access control and limits of an [`HttpServer`].
@@ -53,15 +59,21 @@ pub struct HttpOptions {
     pub origins: Vec<String>,
     /// The maximum length of the body of a request, in bytes. Default: 1 MiB.
     pub max_body: usize,
-    /// The maximum number of connections. A further one closes a connection that serves no request or only a stream of
-    /// messages; it waits if there is none. Default: 128.
+    /// The maximum number of connections, at least 8. A further one closes a connection that serves no request or only a stream of
+    /// messages. At most half of them are streams. Default: 4 096.
     pub max_connections: usize,
+    /// The maximum number of requests that are handled at once, including those whose programs wait for others. At most half of
+    /// [`max_connections`](Self::max_connections). One client has at most half of them, and the last eighth is only for clients
+    /// that have none. A further request is refused. Default: 1 024.
+    pub max_requests: usize,
     /// The maximum number of sessions. A further one closes a session that is not in use: one without a call of a tool, or
     /// without a message for a minute (ten minutes if it keeps values or snippets). If there is none, it is refused. Default:
-    /// 128.
+    /// 2 048.
     pub max_sessions: usize,
     /// The time after which a session without messages ends. Default: 30 minutes.
     pub idle: Duration,
+    /// Receives what clients got no room for. Default: none.
+    pub shortages: Option<ShortageSink>,
 }
 
 impl Default for HttpOptions {
@@ -71,9 +83,11 @@ impl Default for HttpOptions {
             hosts: Vec::new(),
             origins: Vec::new(),
             max_body: 1 << 20,
-            max_connections: 128,
-            max_sessions: 128,
+            max_connections: 4_096,
+            max_requests: 1_024,
+            max_sessions: 2_048,
             idle: Duration::from_mins(30),
+            shortages: None,
         }
     }
 }
@@ -125,8 +139,14 @@ impl HttpServer {
     /// close.
     pub async fn serve(self, server: CodeServer, stop: CancellationToken) {
         let streams = CancellationToken::new();
-        let service = Arc::new(Service::new(server, self.address, &self.options, streams.clone()));
-        let all = Connections::new(self.options.max_connections);
+        let shortages = Arc::new(Shortages::default());
+        let all = Connections::new(self.options.max_connections, Arc::clone(&shortages));
+        let service = Arc::new(Service::new(server, self.address, &self.options, streams.clone(), all.clone()));
+        let _reporting = self
+            .options
+            .shortages
+            .clone()
+            .map(|sink| AbortOnDropHandle::new(tokio::spawn(async move { shortages.report(&sink).await })));
         let mut connections = JoinSet::new();
         let local_port = self.address.port();
         while let Some((stream, remote, connection)) = accept(&self.listener, &all, &stop).await {
@@ -191,11 +211,15 @@ async fn serve(
         async move { Ok::<_, Infallible>(service.respond(request, &client).await) }
     });
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(READ_TIMEOUT).max_header_size(MAX_HEADERS);
+    http.timer(TokioTimer::new())
+        .header_read_timeout(READ_TIMEOUT)
+        .max_header_size(MAX_HEADERS)
+        .max_buf_size(MAX_BUFFER);
     let stream = CheckedStream::new(stream, MAX_HEADERS, Arc::clone(&client.ambiguity));
-    let stream = TokioIo::new(Stalling::new(stream, WRITE_TIMEOUT));
+    let stream = TokioIo::new(Stalling::new(stream, WRITE_TIMEOUT, Arc::clone(&client.connection)));
     let mut serving = pin!(http.serve_connection(stream, respond));
     let grace = tokio::select! {
+        biased; // A request that has arrived is read first: then the connection is not evicted.
         _ = serving.as_mut() => return,
         () = unauthorized(&client) => return,
         phase = client.connection.evicted() => match phase {
@@ -233,13 +257,21 @@ struct Service {
     token: Option<Token>,
     max_body: usize,
     sessions: Arc<Sessions>,
+    connections: Connections,
+    requests: Requests,
     /// The memory budget of requests and responses.
     held: Budget,
     mcp: StreamableHttpService<CodeServer, Sessions>,
 }
 
 impl Service {
-    fn new(server: CodeServer, address: SocketAddr, options: &HttpOptions, streams: CancellationToken) -> Self {
+    fn new(
+        server: CodeServer,
+        address: SocketAddr,
+        options: &HttpOptions,
+        streams: CancellationToken,
+        connections: Connections,
+    ) -> Self {
         let sessions = Arc::new(Sessions::new(options.max_sessions, options.idle));
         let own = ["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned(), address.to_string()];
         let mut config = StreamableHttpServerConfig::default()
@@ -256,8 +288,9 @@ impl Service {
             Ok(server)
         };
         let mcp = StreamableHttpService::new(new, Arc::clone(&sessions), config);
-        let held = Budget::new(MAX_HELD);
-        Self { token: options.token.clone(), max_body: options.max_body, sessions, held, mcp }
+        let requests = Requests::new(options.max_requests, connections.max());
+        let (token, held) = (options.token.clone(), Budget::new(MAX_HELD));
+        Self { token, max_body: options.max_body, sessions, connections, requests, held, mcp }
     }
 
     async fn respond(&self, request: Request<Incoming>, client: &Client) -> HttpResponse {
@@ -292,64 +325,122 @@ impl Service {
         let Ok(received) = tokio::time::timeout(READ_TIMEOUT, self.receive(body)).await else {
             return error(StatusCode::REQUEST_TIMEOUT, "Request body not received in time.\n");
         };
-        let serving = client.connection.serve(head.method == Method::GET);
         let handled = match received {
-            Ok((body, charge)) => self.handle(head, body, charge, client.peer, serving).await,
+            Ok((body, charge)) => self.handle(head, body, charge, client).await,
             Err(refused) => Err(refused),
         };
-        handled.unwrap_or_else(|refused| match refused {
-            BodyError::TooLong => {
-                let limit = format!("Request body longer than {} bytes.\n", self.max_body);
-                error(StatusCode::PAYLOAD_TOO_LARGE, &limit)
-            }
-            BodyError::Incomplete => error(StatusCode::BAD_REQUEST, "Request body incomplete.\n"),
-            BodyError::Exhausted => unavailable("Too many large requests and unread responses; try again.\n"),
+        handled.unwrap_or_else(|refusal| {
+            client.connection.refuse();
+            self.refused(&refusal)
         })
     }
 
-    /// Receives a body. It is charged as it arrives.
-    async fn receive(&self, mut body: Incoming) -> Result<(Bytes, Charge), BodyError> {
-        let (mut received, mut charge) = (Vec::new(), self.held.charge(0)?);
-        while let Some(frame) = body.frame().await {
-            let Ok(data) = frame.map_err(|_| BodyError::Incomplete)?.into_data() else { continue };
-            if data.len() > self.max_body - received.len() {
-                return Err(BodyError::TooLong);
+    /// The response to a request that is not handled. Counts it if it is refused for want of room.
+    fn refused(&self, refusal: &Refusal) -> HttpResponse {
+        let limit = match refusal {
+            Refusal::NoRequest(NoRequest::Share(Kind::Stream, _) | NoRequest::Full(Kind::Stream)) => {
+                Some(HttpLimit::Streams)
             }
-            charge.add(data.len())?;
-            received.extend_from_slice(&data);
+            Refusal::NoRequest(NoRequest::Share(..)) => Some(HttpLimit::Share),
+            Refusal::NoRequest(NoRequest::Full(_)) => Some(HttpLimit::Requests),
+            Refusal::Sessions => Some(HttpLimit::Sessions),
+            Refusal::TooLong | Refusal::Incomplete | Refusal::Exhausted => None,
+        };
+        if let Some(limit) = limit {
+            self.connections.shortages().add(limit);
         }
-        Ok((received.into(), charge))
+        let line = match refusal {
+            Refusal::TooLong => {
+                let limit = format!("Request body longer than {} bytes.\n", self.max_body);
+                return error(StatusCode::PAYLOAD_TOO_LARGE, &limit);
+            }
+            Refusal::Incomplete => return error(StatusCode::BAD_REQUEST, "Request body incomplete.\n"),
+            Refusal::Exhausted => "Too many large requests and unread responses; try again.\n",
+            Refusal::NoRequest(NoRequest::Share(Kind::Stream, _) | NoRequest::Full(Kind::Stream)) => {
+                "Too many streams of messages are open; try again later.\n"
+            }
+            Refusal::NoRequest(NoRequest::Share(_, share)) => {
+                let line =
+                    format!("{share} requests of this client are in progress; wait for one, or try again later.\n");
+                return unavailable(&line);
+            }
+            Refusal::NoRequest(NoRequest::Full(_)) => "Too many requests are in progress; try again later.\n",
+            Refusal::Sessions => "All sessions are in use; end one, or try again later.\n",
+        };
+        unavailable(line)
     }
 
-    /// Passes a request to MCP. The request is charged until it is answered, the response until it is sent.
+    /// Receives a body. It is charged as it arrives. The rest of one that is refused is received, so that the client reads the
+    /// response.
+    async fn receive(&self, mut body: Incoming) -> Result<(Bytes, Charge), Refusal> {
+        let (mut received, mut length, mut charge) = (Vec::new(), 0, self.held.charge(0).ok());
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame.map_err(|_| Refusal::Incomplete)?.into_data() else { continue };
+            length += data.len();
+            if length > self.max_body {
+                return Err(Refusal::TooLong);
+            }
+            if charge.as_mut().is_some_and(|charge| charge.add(data.len()).is_ok()) {
+                received.extend_from_slice(&data);
+            } else {
+                (received, charge) = (Vec::new(), None);
+            }
+        }
+        Ok((received.into(), charge.ok_or(Refusal::Exhausted)?))
+    }
+
+    /// Passes a request to MCP. The request is charged until it is answered. Its response is charged, and has the place of the
+    /// request, until it is sent.
     async fn handle(
         &self,
-        head: Parts,
+        mut head: Parts,
         body: Bytes,
         mut charge: Charge,
-        peer: Option<Peer>,
-        serving: Serving,
-    ) -> Result<HttpResponse, BodyError> {
+        client: &Client,
+    ) -> Result<HttpResponse, Refusal> {
         charge.add(Scanner::of(&body).memory().saturating_sub(body.len()))?;
+        let read = reading::read(&body);
+        let place = self.place(&mut head, read.as_ref().ok().map(|read| &read.message), client.peer)?;
+        let serving = client.connection.serve(place.kind() == Kind::Stream);
         let ends_session = head.method == Method::DELETE;
-        let opener = Opener::new(peer);
-        let mut response = opener.scope(self.answer(head, body)).await;
+        let opener = Opener::new(client.peer);
+        let mut response = opener.scope(self.answer(head, &body, read)).await;
         drop(charge);
         if opener.was_refused() {
-            return Ok(unavailable("All sessions are in use; end one, or try again later.\n"));
+            return Err(Refusal::Sessions);
         }
         if ends_session && response.status() == StatusCode::ACCEPTED {
             *response.status_mut() = StatusCode::NO_CONTENT; // Clients warn of any other status.
         }
         let length = response.body().size_hint().exact().and_then(|length| usize::try_from(length).ok());
-        let kept = (self.held.charge(length.unwrap_or_default())?, serving);
-        Ok(response.map(|body| body.map_frame(move |frame| kept_for(frame, &kept)).boxed()))
+        let kept = (serving, place, self.held.charge(length.unwrap_or_default())?);
+        Ok(response.map(|body| KeepingBody { body, rest: Bytes::new(), _kept: kept }.boxed()))
+    }
+
+    /// Takes a place for a request with this message. The head then names its client.
+    fn place(
+        &self,
+        head: &mut Parts,
+        message: Option<&ClientJsonRpcMessage>,
+        peer: Option<Peer>,
+    ) -> Result<Place, Refusal> {
+        let kind = if head.method == Method::GET { Kind::Stream } else { Kind::of(message) };
+        let session = head.headers.get(HEADER_SESSION_ID).and_then(|id| id.to_str().ok());
+        let client = match session.filter(|id| self.sessions.is_open(id)) {
+            Some(session) => clients::Client::of_session(session),
+            None => requests::client_without_session(peer.map(|peer| peer.remote.ip().to_canonical()), message),
+        };
+        head.extensions.insert(client);
+        if kind == Kind::Stream && self.connections.are_streams_unwanted() {
+            return Err(NoRequest::Full(kind).into());
+        }
+        Ok(self.requests.begin(kind, client)?)
     }
 
     /// Lets rmcp answer a request. A body with an invalid message is answered here, once rmcp has accepted the head: that is when it
     /// reads the body.
-    async fn answer(&self, head: Parts, body: Bytes) -> HttpResponse {
-        let (body, answer) = read(&body);
+    async fn answer(&self, head: Parts, body: &Bytes, read: Result<Readable<'_>, Unreadable>) -> HttpResponse {
+        let (body, answer) = readable(body, read);
         let is_read = Arc::new(AtomicBool::new(false));
         let reading = Arc::clone(&is_read);
         let body = Full::new(body).map_frame(move |frame| {
@@ -365,8 +456,8 @@ impl Service {
 }
 
 /// The body as rmcp reads it, or a body that rmcp does not accept, and the answer to an invalid message in it.
-fn read(body: &Bytes) -> (Bytes, Option<Answer>) {
-    match reading::read(body) {
+fn readable(body: &Bytes, read: Result<Readable<'_>, Unreadable>) -> (Bytes, Option<Answer>) {
+    match read {
         Ok(Readable { text: Cow::Borrowed(text), .. }) => (body.slice_ref(text.as_bytes()), None),
         Ok(Readable { text: Cow::Owned(text), .. }) => (text.into(), None),
         Err(unreadable) => (Bytes::from_static(b"unreadable"), Some(unreadable.into_answer())),
@@ -384,21 +475,64 @@ fn unreadable(answer: &Answer) -> HttpResponse {
 }
 
 /// Why a request is not handled.
-enum BodyError {
+#[derive(Debug, Clone, Copy)]
+enum Refusal {
     TooLong,
     Incomplete,
+    /// The memory budget does not cover the request.
     Exhausted,
+    NoRequest(NoRequest),
+    /// A session cannot be opened, because all are in use.
+    Sessions,
 }
 
-impl From<Exhausted> for BodyError {
+impl From<Exhausted> for Refusal {
     fn from(_: Exhausted) -> Self {
         Self::Exhausted
     }
 }
 
-/// Returns a part of a body. The reference makes the caller's closure own the memory charge and the connection.
-fn kept_for(frame: Frame<Bytes>, _: &(Charge, Serving)) -> Frame<Bytes> {
-    frame
+impl From<NoRequest> for Refusal {
+    fn from(reason: NoRequest) -> Self {
+        Self::NoRequest(reason)
+    }
+}
+
+/// The body of a response, in small frames: hyper takes the next one when most of the earlier ones are sent. Keeps what the
+/// response needs until the last frame is taken.
+struct KeepingBody {
+    body: BoxBody<Bytes, Infallible>,
+    /// The part of the last frame of `body` that is not taken yet.
+    rest: Bytes,
+    _kept: (Serving, Place, Charge),
+}
+
+impl Body for KeepingBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        while self.rest.is_empty() {
+            let Some(Ok(frame)) = ready!(Pin::new(&mut self.body).poll_frame(cx)) else { return Poll::Ready(None) };
+            match frame.into_data() {
+                Ok(data) => self.rest = data,
+                Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+            }
+        }
+        let length = self.rest.len().min(MAX_FRAME);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(length)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self.body.size_hint().exact() {
+            Some(length) => SizeHint::with_exact(length + self.rest.len() as u64),
+            None => SizeHint::default(),
+        }
+    }
 }
 
 /// Whether the URL has no host, or that of the `Host` field.
@@ -439,6 +573,11 @@ const READ_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The maximum length of the head of a request, in bytes.
 const MAX_HEADERS: usize = 16 << 10;
+
+/// The maximum number of bytes of a connection that hyper holds in each direction, and the maximum length of a frame of a
+/// response.
+const MAX_BUFFER: usize = 64 << 10;
+const MAX_FRAME: usize = 16 << 10;
 
 /// The time within which a connection must send a first head with the token.
 const ACCEPT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -27,14 +27,17 @@ mod live;
 mod media;
 mod options;
 mod peers;
+mod places;
 mod programs;
 mod question;
 mod reading;
+mod requests;
 mod results;
 mod run;
 pub mod search;
 mod session;
 mod sessions;
+mod shortages;
 mod state;
 mod synonyms;
 mod typed;
@@ -58,6 +61,7 @@ pub use http::{HttpError, HttpOptions, HttpServer};
 pub use lines::LineTransport;
 pub use options::{AbsentTool, Layout, ProviderSource, ServerOptions, Unavailability, UnavailableNamespace};
 pub use question::{Question, UnshowableCall, question, whole_question};
+pub use shortages::{HttpLimit, Shortage, ShortageSink};
 pub use state::{
     MAX_ENTRY_BYTES, MAX_KEY_BYTES, MAX_STATE_BYTES, Snippet, StateArea, StateEntry, StateError, StateOptions,
     StateStore,

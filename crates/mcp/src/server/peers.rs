@@ -13,7 +13,7 @@ pub(super) struct Peer {
 }
 
 /// The user or address that opens a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Owner {
     /// A user of this machine, by id.
     User(u32),

@@ -3,11 +3,12 @@
 //! A client that starts many programs must not keep others waiting. Whenever a permit is free, it goes to the client that
 //! has the fewest programs running, and over HTTP the last permits are only for clients that have none.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
+use super::places::Places;
 use crate::clients::Client;
 
 /// The permits of a server. Cheap to clone; clones share them.
@@ -15,11 +16,7 @@ use crate::clients::Client;
 pub(super) struct Programs(Arc<Mutex<State>>);
 
 struct State {
-    free: usize,
-    /// How many of the permits are only for clients without a running program, if clients share the permits.
-    reserve: usize,
-    /// The clients with running programs, and how many.
-    running: HashMap<Client, usize>,
+    running: Places,
     /// The waiters, in order, by client.
     waiting: BTreeMap<Client, VecDeque<Waiting>>,
     /// The number of waiters so far.
@@ -50,9 +47,8 @@ struct Turn {
 impl Programs {
     /// Creates this number of permits, but at least one.
     pub(super) fn new(permits: usize) -> Self {
-        let free = permits.max(1);
-        let (running, waiting) = (HashMap::new(), BTreeMap::new());
-        Self(Arc::new(Mutex::new(State { free, reserve: free / RESERVED_PART, running, waiting, waited: 0 })))
+        let (running, waiting) = (Places::new(permits, usize::MAX), BTreeMap::new());
+        Self(Arc::new(Mutex::new(State { running, waiting, waited: 0 })))
     }
 
     /// Waits for a permit; `None` only after a panic of a task that gives permits. `is_shared` says whether other clients
@@ -78,7 +74,7 @@ impl Programs {
             let Some((client, waiting)) = self.lock().next() else { return };
             if let Err(mut permit) = waiting.permit.send(Permit { programs: Some(self.clone()), client }) {
                 permit.programs = None; // The waiter was just dropped. The loop gives its permit away, without recursion.
-                self.lock().release(client);
+                self.lock().running.release(client);
             }
         }
     }
@@ -91,21 +87,17 @@ impl Programs {
 impl State {
     /// Takes the next waiter that may start, and a permit for it.
     fn next(&mut self) -> Option<(Client, Waiting)> {
-        let running = |client: &Client| self.running.get(client).copied().unwrap_or_default();
-        let may_start = |client: &Client, first: &Waiting| {
-            let reserve = if first.is_shared && running(client) > 0 { self.reserve } else { 0 };
-            self.free > reserve
-        };
+        let may_start = |client: Client, first: &Waiting| self.running.check(client, first.is_shared).is_ok();
         let first = |waiting: &VecDeque<Waiting>| waiting.front().map(|first| first.number);
-        let candidates = self.waiting.iter().filter(|(client, waiting)| may_start(client, &waiting[0]));
-        let (&client, _) = candidates.min_by_key(|(client, waiting)| (running(client), first(waiting)))?;
+        let candidates = self.waiting.iter().filter(|(client, waiting)| may_start(**client, &waiting[0]));
+        let (&client, _) =
+            candidates.min_by_key(|(client, waiting)| (self.running.taken_by(**client), first(waiting)))?;
         let waiting = self.waiting.get_mut(&client)?;
         let next = waiting.pop_front()?;
         if waiting.is_empty() {
             self.waiting.remove(&client);
         }
-        self.free -= 1;
-        *self.running.entry(client).or_default() += 1;
+        self.running.take(client);
         Some((client, next))
     }
 
@@ -119,22 +111,12 @@ impl State {
             self.waiting.remove(&client);
         }
     }
-
-    fn release(&mut self, client: Client) {
-        self.free += 1;
-        if let Some(running) = self.running.get_mut(&client) {
-            *running -= 1;
-            if *running == 0 {
-                self.running.remove(&client);
-            }
-        }
-    }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
         if let Some(programs) = self.programs.take() {
-            programs.lock().release(self.client);
+            programs.lock().running.release(self.client);
             programs.fill();
         }
     }
@@ -145,9 +127,6 @@ impl Drop for Turn {
         self.programs.lock().forget(self.client, self.number);
     }
 }
-
-/// One in this many permits is only for clients without a running program.
-const RESERVED_PART: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -211,6 +190,6 @@ mod tests {
         drop(granted); // The waiter has a permit that it never took.
         drop(last.now_or_never().unwrap());
         let state = programs.lock();
-        assert!(state.free == 1 && state.running.is_empty() && state.waiting.is_empty());
+        assert!(state.running.are_unused() && state.waiting.is_empty());
     }
 }

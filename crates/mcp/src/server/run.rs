@@ -20,7 +20,7 @@ use super::approvals::ClientUser;
 use super::results::{self, Results};
 use super::{CodeServer, media};
 use crate::Secrets;
-use crate::clients::{Client, Origin};
+use crate::clients::Origin;
 use crate::text::{make_visible, shown, truncate};
 
 /// A program of a client.
@@ -101,8 +101,8 @@ async fn execute(
     has_permit: &AtomicBool,
 ) -> ExecuteResult {
     let http = context.extensions.get::<Parts>();
-    let stated = context.meta.client_info().filter(|_| is_sessionless(context));
-    let client = stated.map_or(server.session.client, |stated| Client::named(&stated.name, &stated.version));
+    // A server over HTTP without a session is of one request.
+    let client = http.and_then(|head| head.extensions.get().copied()).unwrap_or(server.session.client);
     let permit = context.ct.run_until_cancelled(server.inner.programs.permit(client, http.is_some())).await.flatten();
     has_permit.store(true, Ordering::Relaxed);
     let result = server.inner.executor.execute(execution).await; // A cancelled execution ends at once.

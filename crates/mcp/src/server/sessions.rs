@@ -4,6 +4,7 @@
 //! connect can open sessions, so a further one displaces an earlier one only by the rules of [`Table`], and is refused
 //! otherwise.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -73,11 +74,10 @@ struct Table {
     max: usize,
     /// The number of sessions that are being opened.
     opening: usize,
-    open: Vec<Session>,
+    open: HashMap<SessionId, Session>,
 }
 
 struct Session {
-    id: SessionId,
     owner: Option<Owner>,
     keeps_state: Option<KeepsState>,
     /// The pending calls.
@@ -121,43 +121,37 @@ impl Session {
 
 impl Table {
     fn new(max: usize) -> Self {
-        Self { max: max.max(1), opening: 0, open: Vec::new() }
+        Self { max: max.max(1), opening: 0, open: HashMap::new() }
     }
 
     /// Makes room for a further session. Returns the displaced session, if there is one; fails if all are in use.
     ///
     /// A session with pending calls is never displaced, and one in [use](Worth::in_use) only for an owner with fewer sessions.
     /// The choice is by lowest cost, then by the owner with the most sessions, then by the longest time without a message.
-    fn admit(&mut self, owner: Option<Owner>, now: Instant) -> Result<Option<Session>, SessionsError> {
+    fn admit(&mut self, owner: Option<Owner>, now: Instant) -> Result<Option<(SessionId, Session)>, SessionsError> {
         let displaced = if self.open.len() + self.opening < self.max { None } else { Some(self.displace(owner, now)?) };
         self.opening += 1;
         Ok(displaced)
     }
 
-    fn displace(&mut self, owner: Option<Owner>, now: Instant) -> Result<Session, SessionsError> {
-        let count = |owner| self.open.iter().filter(|session| session.owner == owner).count();
-        let own = count(owner);
-        let candidate = |(at, session): (usize, &Session)| {
-            let (worth, others) = (session.worth(), count(session.owner));
+    fn displace(&mut self, owner: Option<Owner>, now: Instant) -> Result<(SessionId, Session), SessionsError> {
+        let mut counts = HashMap::<_, usize>::new();
+        for session in self.open.values() {
+            *counts.entry(session.owner).or_default() += 1;
+        }
+        let own = counts.get(&owner).copied().unwrap_or_default();
+        let candidate = |(id, session): (&SessionId, &Session)| {
+            let (worth, others) = (session.worth(), counts[&session.owner]);
             let is_in_use = now.saturating_duration_since(session.last_use) < worth.in_use();
             let may_end = session.calls.is_empty() && (!is_in_use || others > own + 1);
-            may_end.then_some((worth, usize::MAX - others, session.last_use, at))
+            may_end.then(|| (worth, usize::MAX - others, session.last_use, SessionId::clone(id)))
         };
-        let next = self.open.iter().enumerate().filter_map(candidate).min();
-        next.map(|(.., at)| self.open.swap_remove(at)).ok_or(SessionsError::Full)
-    }
-
-    fn session(&mut self, id: &SessionId) -> Option<&mut Session> {
-        self.open.iter_mut().find(|session| session.id == *id)
-    }
-
-    fn remove(&mut self, id: &SessionId) -> Option<Session> {
-        let at = self.open.iter().position(|session| session.id == *id)?;
-        Some(self.open.swap_remove(at))
+        let next = self.open.iter().filter_map(candidate).min();
+        next.and_then(|(.., id)| self.open.remove_entry(&id)).ok_or(SessionsError::Full)
     }
 
     fn touch(&mut self, id: &SessionId, now: Instant) {
-        if let Some(session) = self.session(id) {
+        if let Some(session) = self.open.get_mut(id) {
             session.last_use = now;
         }
     }
@@ -165,7 +159,7 @@ impl Table {
     /// Adds a pending call. Fails if the session has a pending call with the same id: rmcp would leak the state of the
     /// first of the two.
     fn begin(&mut self, id: &SessionId, call: &RequestId, calls_tool: bool, now: Instant) -> Result<(), SessionError> {
-        let session = self.session(id).ok_or(SessionError::SessionServiceTerminated)?;
+        let session = self.open.get_mut(id).ok_or(SessionError::SessionServiceTerminated)?;
         if session.calls.contains(call) {
             return Err(SessionError::DuplicatedRequestId(0));
         }
@@ -177,7 +171,7 @@ impl Table {
 
     /// Removes a call that was answered or dropped.
     fn end(&mut self, id: &SessionId, call: &RequestId, now: Instant) {
-        let Some(session) = self.session(id) else { return };
+        let Some(session) = self.open.get_mut(id) else { return };
         session.last_use = now;
         if let Some(at) = session.calls.iter().position(|pending| pending == call) {
             session.calls.swap_remove(at);
@@ -211,10 +205,14 @@ impl Sessions {
         Self(Arc::new(Inner { local, table: Mutex::new(Table::new(max)) }))
     }
 
+    pub(super) fn is_open(&self, id: &str) -> bool {
+        self.0.table().open.contains_key(id)
+    }
+
     /// Closes all sessions and cancels their calls.
     pub(super) async fn close_all(&self) {
         let all = std::mem::take(&mut self.0.table().open);
-        join_all(all.into_iter().map(|session| self.0.end(session))).await;
+        join_all(all.iter().map(|(id, session)| self.0.end(id, &session.calls))).await;
     }
 }
 
@@ -245,10 +243,10 @@ impl Inner {
             opener.was_refused.store(true, Ordering::Relaxed);
         }
         let (displaced, opening) = (admitted?, Opening(self));
-        if let Some(session) = displaced {
+        if let Some((id, session)) = displaced {
             // The displaced session ends even if the client of the new one disconnects.
             let inner = Arc::clone(self);
-            let _ = tokio::spawn(async move { inner.end(session).await }).await;
+            let _ = tokio::spawn(async move { inner.end(&id, &session.calls).await }).await;
         }
         let keeps_state =
             |opener: Arc<Opener>| opener.keeps_state.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -261,24 +259,20 @@ impl Inner {
     }
 
     async fn close(&self, id: &SessionId) {
-        let session = self.table().remove(id);
-        match session {
-            Some(session) => self.end(session).await,
-            None => _ = tokio::time::timeout(CLOSE_TIMEOUT, self.local.close_session(id)).await,
-        }
+        let session = self.table().open.remove(id);
+        self.end(id, session.as_ref().map_or(&[], |session| &session.calls)).await;
     }
 
     /// Cancels the calls of a session that was removed, then closes it. rmcp alone would let the calls continue for seconds.
-    async fn end(&self, session: Session) {
-        let Session { id, calls, .. } = session;
+    async fn end(&self, id: &SessionId, calls: &[RequestId]) {
         let cancelled = async {
             for call in calls {
-                self.cancel(&id, call).await;
+                self.cancel(id, call.clone()).await;
             }
         };
         // A session whose client does not read accepts no messages; it ends with its last connection.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, cancelled).await;
-        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.local.close_session(&id)).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.local.close_session(id)).await;
     }
 }
 
@@ -320,7 +314,8 @@ impl SessionManager for Sessions {
         let (_opening, owner, keeps_state) = self.0.admit().await?;
         let (id, transport) = self.0.local.create_session().await?;
         let (calls, has_called, last_use) = (Vec::new(), false, Instant::now());
-        self.0.table().open.push(Session { id: id.clone(), owner, keeps_state, calls, has_called, last_use });
+        let session = Session { owner, keeps_state, calls, has_called, last_use };
+        self.0.table().open.insert(id.clone(), session);
         Ok((id, transport))
     }
 
@@ -413,12 +408,13 @@ mod tests {
         /// Opens a session. Returns its id, and that of the displaced session.
         fn open(&mut self, owner: Option<Owner>) -> Result<(SessionId, Option<SessionId>), SessionsError> {
             self.pass(Duration::from_millis(1));
-            let displaced = self.table.admit(owner, self.now)?.map(|session| session.id);
+            let displaced = self.table.admit(owner, self.now)?.map(|(id, _)| id);
             self.table.opening -= 1;
             self.count += 1;
             let (id, calls) = (SessionId::from(self.count.to_string()), Vec::new());
             let (keeps_state, last_use) = (None, self.now);
-            self.table.open.push(Session { id: id.clone(), owner, keeps_state, calls, has_called: false, last_use });
+            let session = Session { owner, keeps_state, calls, has_called: false, last_use };
+            self.table.open.insert(id.clone(), session);
             Ok((id, displaced))
         }
 
@@ -432,11 +428,11 @@ mod tests {
         }
 
         fn keep(&mut self, id: &SessionId) {
-            self.table.session(id).unwrap().keeps_state = Some(Arc::new(|| true));
+            self.table.open.get_mut(id).unwrap().keeps_state = Some(Arc::new(|| true));
         }
 
         fn has(&self, id: &SessionId) -> bool {
-            self.table.open.iter().any(|session| session.id == *id)
+            self.table.open.contains_key(id)
         }
     }
 
@@ -491,7 +487,7 @@ mod tests {
         let modest = clock.open(Some(address(1))).unwrap().0;
         let greedy: Vec<_> = (0..7).map(|_| clock.open(Some(address(2))).unwrap().0).collect();
         assert_eq!(clock.open(Some(address(2))).unwrap().1.as_ref(), Some(&greedy[0]), "although another one is older");
-        let all: Vec<_> = clock.table.open.iter().map(|session| session.id.clone()).collect();
+        let all: Vec<_> = clock.table.open.keys().cloned().collect();
         for id in &all {
             clock.call(id);
             clock.keep(id);

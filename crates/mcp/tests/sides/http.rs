@@ -53,8 +53,18 @@ impl Answer {
 impl Served {
     /// Sends a request unchanged.
     pub(crate) async fn raw(&self, request: impl AsRef<[u8]>) -> Answer {
+        Self::answer(self.begin(request).await).await
+    }
+
+    /// Sends a request unchanged, without waiting for the response.
+    pub(crate) async fn begin(&self, request: impl AsRef<[u8]>) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(request.as_ref()).await.unwrap();
+        stream
+    }
+
+    /// Reads the response.
+    pub(crate) async fn answer(mut stream: TcpStream) -> Answer {
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer).await;
         let answer = String::from_utf8(answer).unwrap();
@@ -70,7 +80,7 @@ impl Served {
         format!("{line} HTTP/1.1\r\n{host}Connection: close\r\n{headers}\r\n")
     }
 
-    fn post(&self, headers: &str, body: &str) -> String {
+    pub(crate) fn post(&self, headers: &str, body: &str) -> String {
         let length = body.len();
         let json = "Content-Type: application/json\r\nAccept: application/json, text/event-stream";
         self.head("POST /mcp", &format!("{headers}{json}\r\nContent-Length: {length}\r\n")) + body
@@ -78,8 +88,13 @@ impl Served {
 
     /// Opens a session of an older protocol and returns its header.
     pub(crate) async fn session(&self, version: &str) -> String {
+        self.session_with(version, json!({})).await
+    }
+
+    /// The same, for a client with these capabilities.
+    pub(crate) async fn session_with(&self, version: &str, capabilities: Json) -> String {
         let client = json!({ "name": "raw", "version": "1" });
-        let params = json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": client });
+        let params = json!({ "protocolVersion": version, "capabilities": capabilities, "clientInfo": client });
         let answer = self.raw(&self.post("", &message("initialize", Some(1), &params))).await;
         assert!(answer.body.contains(&format!(r#""protocolVersion":"{version}""#)), "{answer:?}");
         let session = format!("Mcp-Session-Id: {}\r\n", answer.header("mcp-session-id").unwrap());
@@ -89,7 +104,7 @@ impl Served {
     }
 }
 
-fn message(method: &str, id: Option<u32>, params: &Json) -> String {
+pub(crate) fn message(method: &str, id: Option<u32>, params: &Json) -> String {
     let mut message = json!({ "jsonrpc": "2.0", "method": method, "params": params });
     if let Some(id) = id {
         message["id"] = id.into();
@@ -97,7 +112,7 @@ fn message(method: &str, id: Option<u32>, params: &Json) -> String {
     message.to_string()
 }
 
-fn run(id: u32, code: &str) -> String {
+pub(crate) fn run(id: u32, code: &str) -> String {
     message("tools/call", Some(id), &json!({ "name": "mcp_code", "arguments": { "code": code } }))
 }
 
@@ -429,7 +444,7 @@ async fn a_further_session_closes_one_that_is_not_in_use_or_is_refused() {
 /// Every client that can connect can open sessions.
 #[tokio::test]
 async fn a_flood_of_sessions_ends_no_session_in_use_and_loses_no_state() {
-    let served = serve(&Fake::standard(), HttpOptions::default()).await;
+    let served = serve(&Fake::standard(), HttpOptions { max_sessions: 128, ..HttpOptions::default() }).await;
     let session = served.session("2025-06-18").await;
     let store = run(2, "await store.set({ key: 'a', value: 'kept' })");
     assert_eq!(served.raw(&served.post(&session, &store)).await.status, 200);
@@ -470,26 +485,22 @@ async fn idle_sessions_end() {
 }
 
 #[tokio::test]
-async fn connections_above_the_limit_wait_for_one_that_is_not_served() {
-    let fake = Fake::standard();
-    let served = serve(&fake, HttpOptions { max_connections: 1, ..HttpOptions::default() }).await;
-    let session = served.session("2025-06-18").await;
-    let mut first = TcpStream::connect(served.address).await.unwrap();
-    first.write_all(served.post(&session, &run(2, "await api.slow({})")).as_bytes()).await.unwrap();
-    fake.started.notified().await;
-    let mut second = TcpStream::connect(served.address).await.unwrap();
-    second.write_all(b"GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
-    let mut answer = [0; 12];
-    assert!(second.try_read(&mut answer).is_err(), "one connection is the limit");
-    drop(first);
-    fake.cancelled.notified().await;
-    second.read_exact(&mut answer).await.unwrap();
-    assert_eq!(&answer, b"HTTP/1.1 400");
-    let third = served.raw(&served.head("GET /", "")).await;
-    assert_eq!(third.status, 404, "the second one is idle, and gives way");
+async fn a_further_connection_closes_an_idle_one_whose_response_is_whole() {
+    let served = serve(&Fake::standard(), HttpOptions { max_connections: 8, ..HttpOptions::default() }).await;
+    let mut idle = Vec::new();
+    for _ in 0..8 {
+        let mut stream = served.begin("GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 400");
+        idle.push(stream);
+    }
+    assert_eq!(served.raw(&served.head("GET /", "")).await.status, 404);
     let mut rest = Vec::new();
-    second.read_to_end(&mut rest).await.unwrap();
-    assert!(rest.ends_with(b"\r\n0\r\n\r\n"), "its response is whole: {}", String::from_utf8_lossy(&rest));
+    idle[0].read_to_end(&mut rest).await.unwrap();
+    let rest = String::from_utf8(rest).unwrap();
+    let (head, body) = rest.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains(&format!("content-length: {}\r\n", body.len())) && !body.is_empty(), "whole: {rest}");
 }
 
 /// Bodies that never end must not block other connections, whatever was sent before them.
@@ -526,31 +537,6 @@ async fn connections_with_an_incomplete_request_give_way() {
             assert_ne!(read, 0, "{attack:?}: the newest connection has ended");
         }
     }
-}
-
-/// Each session can have a stream that never ends.
-#[tokio::test]
-async fn streams_of_messages_give_way() {
-    let served = serve(&Fake::standard(), HttpOptions { max_connections: 4, ..HttpOptions::default() }).await;
-    let mut streams = Vec::new();
-    for _ in 0..4 {
-        let session = served.session("2025-06-18").await;
-        let mut stream = TcpStream::connect(served.address).await.unwrap();
-        let headers = format!("{session}Accept: text/event-stream\r\n");
-        stream.write_all(served.head("GET /mcp", &headers).as_bytes()).await.unwrap();
-        let mut answer = [0; 12];
-        stream.read_exact(&mut answer).await.unwrap();
-        assert_eq!(&answer, b"HTTP/1.1 200");
-        streams.push(stream);
-    }
-    let session = served.session("2025-06-18").await;
-    assert_eq!(served.raw(&served.post(&session, &run(2, "1"))).await.status, 200);
-    let mut rest = Vec::new();
-    let _ = streams[0].read_to_end(&mut rest).await;
-    assert!(
-        streams[3].try_read(&mut [0]).is_ok_and(|read| read > 0),
-        "the oldest one has ended, the newest one has not"
-    );
 }
 
 /// A proxy before the server and the server could read such requests differently.

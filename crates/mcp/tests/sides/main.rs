@@ -4,6 +4,7 @@ mod approvals;
 mod children;
 mod compressed;
 mod connections;
+mod crowds;
 mod fake;
 mod hostile;
 mod http;
