@@ -31,6 +31,7 @@
 mod approvals;
 mod commands;
 mod context;
+mod descriptors;
 mod diagnostic;
 mod engine;
 mod error;

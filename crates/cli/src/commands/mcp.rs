@@ -14,8 +14,8 @@ use execbox::{CancellationToken, Limits, Provider, TypeScript};
 use execbox_mcp::rmcp::ServiceExt as _;
 use execbox_mcp::rmcp::service::ServerInitializeError;
 use execbox_mcp::server::{
-    self, AbsentTool, CodeServer, HttpError, HttpOptions, HttpServer, LineTransport, ProviderSource, ServerOptions,
-    StateOptions, StateStore, UnavailableNamespace,
+    self, AbsentTool, CodeServer, HttpError, HttpLimit, HttpOptions, HttpServer, LineTransport, ProviderSource,
+    ServerOptions, ShortageSink, StateOptions, StateStore, UnavailableNamespace,
 };
 use execbox_mcp::servers::Servers;
 use execbox_mcp::upstream::{LineSink, RejectedTool, UpstreamOptions};
@@ -37,7 +37,7 @@ use crate::state::{StateFile, StateOptionError};
 use crate::token::{Role, TokenSource};
 use crate::units::Time;
 use crate::watch::{Lines, LogFile, Published};
-use crate::{interrupt, report, stub, watch};
+use crate::{descriptors, interrupt, report, stub, watch};
 
 /// Serve the tools of MCP servers as one MCP server that runs code
 ///
@@ -112,6 +112,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ORIGIN", requires = "http", help_heading = "HTTP")]
     allow_origin: Vec<String>,
 
+    /// Keep at most COUNT connections; at most half of them are streams of messages, and a quarter requests in progress
+    #[arg(long, value_name = "COUNT", requires = "http", help_heading = "HTTP", default_value_t = MAX_CONNECTIONS)]
+    max_connections: NonZero<usize>,
+
+    /// Keep at most COUNT sessions of clients; a further one ends one that is not in use, or is refused
+    #[arg(long, value_name = "COUNT", requires = "http", help_heading = "HTTP", default_value_t = MAX_SESSIONS)]
+    max_sessions: NonZero<usize>,
+
     /// Select the tools that clients see
     #[arg(long, value_enum, value_name = "LAYOUT", help_heading = "Client tools", default_value_t = Layout::Split)]
     layout: Layout,
@@ -176,6 +184,19 @@ const APPROVAL_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// The default of `--max-programs`. Most programs wait for tools most of the time, and programs that compute share the cores.
 const MAX_PROGRAMS: NonZero<usize> = NonZero::new(128).unwrap();
+
+/// The default of `--max-connections`.
+const MAX_CONNECTIONS: NonZero<usize> = NonZero::new(4_096).unwrap();
+
+/// The default of `--max-sessions`.
+const MAX_SESSIONS: NonZero<usize> = NonZero::new(2_048).unwrap();
+
+/// One request in progress per this many connections.
+const REQUESTS_PART: usize = 4;
+
+/// How many files are open for each program, and for everything else than programs and connections.
+const FILES_PER_PROGRAM: usize = 6;
+const OTHER_FILES: usize = 512;
 
 /// The time for running programs after the end of input, and for closing the file of `--state`.
 const LAST_ANSWERS: Duration = Duration::from_millis(300);
@@ -242,6 +263,7 @@ impl Job {
             return Err(McpError::Recursion.into());
         }
         let options = server_options(&arguments)?;
+        let http = arguments.http.clone().map(|address| (address, http_options(&arguments)));
         let token = TokenSource { role: Role::Listen, option: "--token-file", file: arguments.token_file.as_deref() };
         let executor_token = executor::token_source("--executor-token-file", arguments.executor_token_file.as_deref());
         if arguments.http.is_some() && matches!(arguments.executor, ExecutorKind::Remote(_)) {
@@ -264,11 +286,8 @@ impl Job {
             let is_empty = config.skipped.is_empty();
             return Err(if is_empty { McpError::NothingToServe } else { McpError::AllServersSkipped }.into());
         }
-        let http = match arguments.http {
-            Some(address) => {
-                let (hosts, origins) = (arguments.allow_host, arguments.allow_origin);
-                Some((address, HttpOptions { token: token.read()?, hosts, origins, ..HttpOptions::default() }))
-            }
+        let http = match http {
+            Some((address, options)) => Some((address, HttpOptions { token: token.read()?, ..options })),
             None => None,
         };
         let log = arguments.log_file.as_deref().map(LogFile::open).transpose().map_err(McpError::LogFile)?;
@@ -291,7 +310,10 @@ impl Job {
         let state = self.open_state().await?;
         self.options.state.shared = state.clone().map(|file| file as Arc<dyn StateStore>);
         let http = match &self.http {
-            Some((address, options)) => Some(HttpServer::bind(address, options.clone()).await.map_err(McpError::Http)?),
+            Some((address, options)) => {
+                let options = HttpOptions { shortages: Some(shortage_sink(self.lines.clone())), ..options.clone() };
+                Some(HttpServer::bind(address, options).await.map_err(McpError::Http)?)
+            }
             None => None,
         };
         let changes = self.options.changes.clone();
@@ -477,6 +499,37 @@ fn server_options(arguments: &Arguments) -> Result<ServerOptions, McpError> {
         approval_timeout: arguments.approval_timeout.0,
         state: StateOptions { shared: None, language: Some(Arc::new(TypeScript)) },
         ..ServerOptions::default()
+    })
+}
+
+/// The options of `--http`. Raises the limit of open files to what the connections need; where that is not possible, there are
+/// fewer connections, with a message.
+fn http_options(arguments: &Arguments) -> HttpOptions {
+    let wanted = arguments.max_connections.get();
+    let others = arguments.max_programs.get().saturating_mul(FILES_PER_PROGRAM).saturating_add(OTHER_FILES);
+    let allowed = descriptors::allow(wanted.saturating_add(others));
+    // With few files, half of them are for connections.
+    let max_connections = wanted.min(allowed.saturating_sub(others).max(allowed / 2));
+    if max_connections < wanted {
+        report::note(&format_args!(
+            "at most {max_connections} connections instead of {wanted}: the hard limit of open files is {allowed} (`ulimit -Hn`)"
+        ));
+    }
+    HttpOptions {
+        hosts: arguments.allow_host.clone(),
+        origins: arguments.allow_origin.clone(),
+        max_connections,
+        max_requests: (max_connections / REQUESTS_PART).max(1),
+        max_sessions: arguments.max_sessions.get(),
+        ..HttpOptions::default()
+    }
+}
+
+/// A sink that reports what clients got no room for, with the option that gives more.
+fn shortage_sink(lines: Lines) -> ShortageSink {
+    ShortageSink::new(move |shortage| {
+        let option = if shortage.limit == HttpLimit::Sessions { "--max-sessions" } else { "--max-connections" };
+        lines.add(&format!("{shortage}; {option} allows more"), true);
     })
 }
 

@@ -10,7 +10,8 @@ use crate::support::{Signal, children, computes, exists, send, wait_until};
 use execbox_mcp::rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest};
 use execbox_mcp::rmcp::service::PeerRequestOptions;
 use serde_json::{Value as Json, json};
-use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
 use tokio::process::Command;
 
 const FAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../mcp/tests/fake-server.sh");
@@ -452,6 +453,47 @@ async fn clients_connect_over_http() {
     }
     send(Signal::SIGTERM, process.id().unwrap());
     assert_eq!(process.wait().await.unwrap().code(), Some(0));
+}
+
+/// A process with few files has fewer connections, and says which limit was reached by clients.
+#[tokio::test(flavor = "multi_thread")]
+async fn shortages_of_clients_over_http_are_printed() {
+    let dir = shop("mcp-crowd");
+    let mut command = Command::new("sh");
+    let run =
+        "ulimit -n 600; exec \"$0\" mcp --config servers.json --quiet --http 127.0.0.1:0 --max-programs 1 --timers";
+    command.args(["-c", run, BINARY]).current_dir(&dir).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut process = command.spawn().unwrap();
+    let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+    let few = lines.next_line().await.unwrap().unwrap();
+    let expected =
+        "execbox: at most 300 connections instead of 4096: the hard limit of open files is 600 (`ulimit -Hn`)";
+    assert_eq!(few, expected);
+    let line = lines.next_line().await.unwrap().unwrap();
+    let address = line.strip_prefix("execbox: listening on http://").unwrap().strip_suffix("/mcp").unwrap();
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "busy", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let arguments = json!({ "code": "await new Promise((end) => setTimeout(end, 1e6))" });
+    let params = json!({ "name": "mcp_execute_code", "arguments": arguments, "_meta": meta });
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }).to_string();
+    let length = body.len();
+    let request = format!(
+        "POST /mcp HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
+         MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: mcp_execute_code\r\n\r\n{body}"
+    );
+    let mut connections = Vec::new();
+    for _ in 0..40 {
+        let mut connection = TcpStream::connect(address).await.unwrap();
+        connection.write_all(request.as_bytes()).await.unwrap();
+        connections.push(connection);
+    }
+    // A client has 37 of 75 places.
+    let reason = " refused: too many at once of one client; --max-connections allows more";
+    while !lines.next_line().await.unwrap().unwrap().ends_with(reason) {}
+    process.kill().await.unwrap();
 }
 
 /// The recursion cannot be detected by reading the configuration.
