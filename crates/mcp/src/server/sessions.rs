@@ -21,7 +21,7 @@ use rmcp::transport::streamable_http_server::session::local::{
 use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId, SessionManager};
 use tokio::time::Instant;
 
-use super::peers::{Owner, Peer};
+use super::peers::{Owner, Owners, Peer};
 
 /// Returns whether a session keeps values or snippets that its client would lose.
 type KeepsState = Arc<dyn Fn() -> bool + Send + Sync>;
@@ -32,6 +32,7 @@ pub(super) struct Sessions(Arc<Inner>);
 struct Inner {
     local: LocalSessionManager,
     table: Mutex<Table>,
+    owners: Owners,
 }
 
 /// The data of a request for the session that it opens.
@@ -202,7 +203,7 @@ impl Sessions {
         // Streams are not resumed, so their events are not kept.
         local.session_config.sse_retry = None;
         local.session_config.completed_cache_ttl = Duration::ZERO;
-        Self(Arc::new(Inner { local, table: Mutex::new(Table::new(max)) }))
+        Self(Arc::new(Inner { local, table: Mutex::new(Table::new(max)), owners: Owners::default() }))
     }
 
     pub(super) fn is_open(&self, id: &str) -> bool {
@@ -235,7 +236,7 @@ impl Inner {
         let opener = OPENER.try_with(Arc::clone).ok();
         let peer = opener.as_ref().and_then(|opener| opener.peer);
         let owner = match peer {
-            Some(peer) => Some(peer.owner().await),
+            Some(peer) => Some(self.owners.owner(peer).await),
             None => None,
         };
         let admitted = self.table().admit(owner, Instant::now());
