@@ -2,28 +2,35 @@
 //! this process, beside the project's goals.
 //!
 //! `cargo bench --bench mcp` prints a table; `-- --json` one JSON object per line; `-- WORD…` only the rows whose name
-//! contains a word. Machines are shared and noisy: compare runs that were made together.
+//! contains a word. Machines are shared and noisy: compare runs that were made together. The rows of HTTP open 2 000 files:
+//! `ulimit -n 8192` allows that.
 
 #[allow(dead_code)] // each benchmark uses its part
 mod support;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use execbox::{Executor, InlineExecutor, ProcessExecutor, RunnerCommand, WorkerExecutor};
+use execbox::{
+    CancellationToken, Executor, InlineExecutor, PoolOptions, ProcessExecutor, RunnerCommand, WorkerExecutor,
+};
 use execbox_mcp::rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ErrorData, ListToolsResult, PaginatedRequestParams,
     ServerCapabilities, ServerConfig, Tool,
 };
 use execbox_mcp::rmcp::service::{RequestContext, RoleClient, RoleServer, RunningService};
 use execbox_mcp::rmcp::{ServerHandler, ServiceExt as _};
-use execbox_mcp::server::{CodeServer, ServerOptions};
+use execbox_mcp::server::{CodeServer, HttpOptions, HttpServer, ServerOptions};
 use execbox_mcp::upstream::{Upstream, UpstreamOptions};
 use execbox_measure::allocator;
 use execbox_measure::samples::Samples;
 use serde_json::{Value, json};
-use tokio::io::DuplexStream;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
 
 use support::{Report, samples};
 
@@ -37,6 +44,7 @@ fn main() {
     bench.start(&report);
     bench.search(&report);
     bench.calls(&report);
+    bench.crowds(&report);
 }
 
 /// A client of a server.
@@ -125,6 +133,52 @@ impl Bench {
         }
     }
 
+    /// Measures a program of one client over HTTP, beside others.
+    fn crowds(&self, report: &Report) {
+        let name = |beside: &str| format!("HTTP, process: 1+1 {beside}");
+        let names = [
+            name("of the only client"),
+            name("beside 1 000 idle clients"),
+            name("beside them and 200 waiting programs of one client"),
+            name("beside them and one client that runs 200 times 1+1 at once"),
+        ];
+        if !names.iter().any(|name| report.includes(name)) {
+            return;
+        }
+        let command = RunnerCommand::new(env!("CARGO_BIN_EXE_execbox")).arg("runner");
+        // As many as programs run at once.
+        let pool = PoolOptions { max_size: ServerOptions::default().max_programs + 1, ..PoolOptions::for_cores(2) };
+        let process = ProcessExecutor::builder(command).pool(pool).build();
+        let client = self.runtime.block_on(HttpClient::serve(Arc::new(process)));
+        let measure = |name: &str, count| {
+            report.row(name, 50.0, || self.times(count, async || assert_eq!(client.run("1+1").await, 200)));
+        };
+        measure(&names[0], 500);
+        let idle = self.runtime.block_on(async {
+            let mut idle = Vec::new();
+            for _ in 0..1_000 {
+                idle.push(client.another().await.stream().await);
+            }
+            idle
+        });
+        measure(&names[1], 500);
+        for (name, code) in [(&names[2], "await new Promise((end) => setTimeout(end, 5000))"), (&names[3], "1+1")] {
+            let mut busy = JoinSet::new();
+            self.runtime.block_on(async {
+                let another = client.another().await;
+                for _ in 0..200 {
+                    let client = another.clone();
+                    busy.spawn(async move { while client.run(code).await == 200 {} });
+                }
+                tokio::time::sleep(Duration::from_secs(3)).await; // All processes have started.
+            });
+            measure(name, 200);
+            assert_eq!(busy.len(), 200, "no request is refused");
+            self.runtime.block_on(busy.shutdown());
+        }
+        drop(idle);
+    }
+
     /// Measures a function repeatedly; the first measurements are dropped.
     fn times(&self, count: usize, once: impl AsyncFn()) -> Samples {
         self.samples(count, async || {
@@ -163,6 +217,73 @@ fn subjects() -> [(&'static str, Arc<dyn Executor>); 3] {
         ("worker", Arc::new(WorkerExecutor::new().expect("an engine"))),
         ("process", Arc::new(ProcessExecutor::builder(command).build())),
     ]
+}
+
+/// A client with a session over HTTP. Each request has a connection of its own.
+#[derive(Clone)]
+struct HttpClient {
+    address: SocketAddr,
+    session: String,
+}
+
+impl HttpClient {
+    /// A client of a new server.
+    async fn serve(executor: Arc<dyn Executor>) -> Self {
+        let options = ServerOptions { timers: true, ..ServerOptions::default() };
+        let server = HttpServer::bind("127.0.0.1:0", HttpOptions::default()).await.expect("an address");
+        let address = server.address();
+        tokio::spawn(server.serve(CodeServer::new(executor, Vec::new, options), CancellationToken::new()));
+        Self { address, session: String::new() }.another().await
+    }
+
+    /// Another client of the server.
+    async fn another(&self) -> Self {
+        let new = Self { address: self.address, session: String::new() };
+        let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "bench", "version": "1" } });
+        let answer = new.post(&json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params })).await;
+        let lower = answer.to_lowercase();
+        let session =
+            lower.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).expect("a session").to_owned();
+        let new = Self { session: format!("Mcp-Session-Id: {session}\r\n"), ..new };
+        new.post(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+        new
+    }
+
+    /// Sends a request whose body has this length, and returns the connection.
+    async fn begin(&self, method: &str, body: &str) -> TcpStream {
+        let (address, session, length) = (self.address, &self.session, body.len());
+        let head = format!(
+            "{method} /mcp HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{session}Content-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        let mut stream = TcpStream::connect(address).await.expect("a connection; `ulimit -n 8192` allows more");
+        stream.write_all(head.as_bytes()).await.expect("a request");
+        stream
+    }
+
+    async fn post(&self, message: &Value) -> String {
+        let mut answer = String::new();
+        let mut stream = self.begin("POST", &message.to_string()).await;
+        stream.read_to_string(&mut answer).await.expect("an answer");
+        answer
+    }
+
+    /// Opens the stream of messages of the server.
+    async fn stream(&self) -> TcpStream {
+        let mut stream = self.begin("GET", "").await;
+        stream.read_exact(&mut [0; 12]).await.expect("a status");
+        stream
+    }
+
+    /// Runs a program. Returns the HTTP status.
+    async fn run(&self, code: &str) -> u16 {
+        static ID: AtomicU64 = AtomicU64::new(2);
+        let id = ID.fetch_add(1, Ordering::Relaxed);
+        let params = json!({ "name": "mcp_execute_code", "arguments": { "code": code } });
+        let answer = self.post(&json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })).await;
+        assert!(!answer.contains(r#""isError":true"#), "{answer}");
+        answer[9..12].parse().expect("a status")
+    }
 }
 
 async fn client(stream: DuplexStream) -> Client {

@@ -64,12 +64,17 @@ impl Report {
         }
     }
 
+    /// Whether a row with this name is measured.
+    pub(crate) fn includes(&self, name: &str) -> bool {
+        self.words.is_empty() || self.words.iter().any(|word| name.contains(word.as_str()))
+    }
+
     pub(crate) fn row(&self, name: &str, goal_ms: f64, measure: impl FnOnce() -> Samples) {
         self.row_of(name, "ms", goal_ms, measure);
     }
 
     pub(crate) fn row_of(&self, name: &str, unit: &str, goal: f64, measure: impl FnOnce() -> Samples) {
-        if !self.words.is_empty() && !self.words.iter().any(|word| name.contains(word.as_str())) {
+        if !self.includes(name) {
             return;
         }
         let samples = measure();
