@@ -13,8 +13,9 @@ pub(crate) fn http_failure(error: &reqwest::Error) -> String {
         return tls_failure(error);
     }
     match error {
-        error if error.is_timeout() => "request timed out".to_owned(),
         error if error.is_connect() => format!("cannot connect to its address: {}", connect_failure(error)),
+        // Requests have no time limit here, but the system probes connections.
+        error if error.is_timeout() => "connection lost: its host does not answer".to_owned(),
         error if error.is_redirect() => "too many redirects".to_owned(),
         // The loss of a connection is an error of the decoder, too.
         error if error.is_decode() && !causes(error).any(<dyn Error>::is::<hyper::Error>) => {
@@ -34,6 +35,9 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
 }
 
 fn connect_failure(error: &reqwest::Error) -> &'static str {
+    if error.is_timeout() {
+        return "no answer";
+    }
     let Some(error) = causes(error).filter_map(|cause| cause.downcast_ref::<io::Error>()).last() else {
         return "the connection was closed";
     };
