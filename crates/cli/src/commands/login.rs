@@ -137,8 +137,8 @@ async fn log_in(Remote { name, url, client }: Remote<'_>, arguments: &Arguments)
     let failed = |error| LoginFailure::Login { server: name.to_owned(), error };
     let store = store()?;
     // A store that cannot be used is reported before the user logs in.
-    store.load(name, url).map_err(LoginFailure::logins)?;
-    let login = Login::start(url, client, "", REQUEST_TIMEOUT).await.map_err(failed)?;
+    let previous = store.load(name, url).map_err(LoginFailure::logins)?;
+    let login = Login::start(url, client, previous.as_ref(), "", REQUEST_TIMEOUT).await.map_err(failed)?;
     report::note(&format_args!("to log in to {name:?}, open {}", safe_line(login.url())));
     if !arguments.no_browser && !open_browser(login.url()) {
         report::note(&"no browser could be started; open the address yourself");

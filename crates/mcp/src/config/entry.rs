@@ -230,6 +230,8 @@ fn set_header(headers: &mut Vec<(String, String)>, name: &str, value: String) {
 struct RawOAuth<'a> {
     client_id: Option<Node<'a>>,
     client_secret: Option<Node<'a>>,
+    client_metadata_url: Option<Node<'a>>,
+    issuer: Option<Node<'a>>,
     scopes: Vec<Node<'a>>,
     callback_port: Option<u16>,
 }
@@ -241,6 +243,8 @@ impl<'a> RawOAuth<'a> {
             match key {
                 "clientId" => raw.client_id = Some(string(value)?),
                 "clientSecret" => raw.client_secret = Some(string(value)?),
+                "clientMetadataUrl" => raw.client_metadata_url = Some(string(value)?),
+                "issuer" => raw.issuer = Some(string(value)?),
                 "scopes" if value.is_string() => raw.scopes = vec![value],
                 "scopes" => raw.scopes = value.strings()?,
                 "callbackPort" => raw.callback_port = Some(port(&value)?),
@@ -251,8 +255,9 @@ impl<'a> RawOAuth<'a> {
     }
 
     fn client(&self, expander: &mut Expander<'_>) -> Result<OAuthClient, SkipReason> {
-        let client_id = self.client_id.as_ref().map(|id| expander.expand(id)).transpose()?;
-        let client_secret = self.client_secret.as_ref().map(|secret| expander.expand(secret)).transpose()?;
+        let mut expand = |node: &Option<Node<'a>>| node.as_ref().map(|node| expander.expand(node)).transpose();
+        let (client_id, client_secret) = (expand(&self.client_id)?, expand(&self.client_secret)?);
+        let (client_metadata_url, issuer) = (expand(&self.client_metadata_url)?, expand(&self.issuer)?);
         if let Some(secret) = &client_secret {
             expander.candidates.add_secret("clientSecret", secret);
         }
@@ -260,7 +265,8 @@ impl<'a> RawOAuth<'a> {
         for node in &self.scopes {
             scopes.extend(expander.expand(node)?.split_whitespace().map(str::to_owned));
         }
-        Ok(OAuthClient { client_id, client_secret, scopes, callback_port: self.callback_port })
+        let callback_port = self.callback_port;
+        Ok(OAuthClient { client_id, client_secret, client_metadata_url, issuer, scopes, callback_port })
     }
 }
 

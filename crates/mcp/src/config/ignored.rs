@@ -206,7 +206,7 @@ const OF_CLIENTS: &[&str] = &[
 ];
 
 /// The keys of `oauth` that have an effect.
-const OAUTH_KEYS: &[&str] = &["callbackPort", "clientId", "clientSecret", "scopes"];
+const OAUTH_KEYS: &[&str] = &["callbackPort", "clientId", "clientMetadataUrl", "clientSecret", "issuer", "scopes"];
 
 /// Keys of `oauth` that clients define and that have no effect here.
 const OAUTH_KEYS_OF_CLIENTS: &[&str] = &[
@@ -214,7 +214,6 @@ const OAUTH_KEYS_OF_CLIENTS: &[&str] = &[
     "authServerMetadataUrl",
     "authorizationUrl",
     "enabled",
-    "issuer",
     "redirectUri",
     "registrationUrl",
     "tokenParamName",

@@ -4,16 +4,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use reqwest::Url;
-use rmcp::transport::auth::{
-    AuthError, AuthorizationManager, AuthorizationMetadata, CredentialStore as _, InMemoryCredentialStore,
-    OAuthClientConfig, StoredCredentials,
-};
-use serde_json::{Value as Json, json};
 use tokio::sync::Mutex;
 
 use super::address_scope::AddressScope;
+use super::challenge::add_scopes;
 use super::http::OAuthHttp;
-use super::{Credentials, RequestProblem, StoreError, TokenStore};
+use super::tokens::TokenError;
+use super::{Credentials, RequestProblem, StoreError, TokenStore, line};
 use crate::{Changes, Secrets};
 
 /// The tokens of one server. The store is read for each request, so that a login in another process takes effect at once.
@@ -40,6 +37,9 @@ pub(crate) enum Unauthorized {
     NeedsLogin(String),
     #[error("login cannot be renewed: {reason}; if that persists, run `execbox login {server}`")]
     Renewal { reason: String, server: String },
+    /// The login is valid, but has too few scopes.
+    #[error("the login lacks the scope {:?}: run `execbox login {server}` to request it", line(.scopes))]
+    Scope { scopes: String, server: String },
     /// The store failed. The reason is omitted, because guests can read the message.
     #[error("login unknown: the stored logins cannot be read; run `execbox login` to see why")]
     Store,
@@ -113,21 +113,48 @@ impl Authorization {
         if credentials.access_token != rejected && credentials.is_fresh() {
             return Ok(credentials.access_token); // Another task or process has renewed it.
         }
-        if credentials.refresh_token.is_none() {
-            return Err(self.needs_login());
-        }
-        match refresh(&credentials, &self.http).await {
+        let Some(token) = credentials.refresh_token.clone() else { return Err(self.needs_login()) };
+        let grant = [("grant_type", "refresh_token"), ("refresh_token", &token)];
+        match credentials.request_tokens(&grant, &self.http).await {
             Ok(renewed) => {
                 self.save(Some(renewed.clone())).await?;
                 self.add_secrets(&renewed);
                 Ok(renewed.access_token)
             }
-            Err(RenewalError::Rejected) => {
+            Err(error) if error.is_final() => {
                 self.save(None).await?;
                 Err(self.needs_login())
             }
-            Err(RenewalError::Failed(reason)) => Err(self.renewal_failed(&reason)),
+            Err(error) => Err(self.renewal_failed(&reason(error))),
         }
+    }
+
+    /// Records the scopes that a request has lacked, so that the next login requests them. Returns why the request failed.
+    pub(crate) async fn lacks(self: &Arc<Self>, scopes: Vec<String>) -> Unauthorized {
+        let error = Unauthorized::Scope { scopes: scopes.join(" "), server: self.argument() };
+        let this = Arc::clone(self);
+        let recorded = tokio::spawn(async move { this.record_missing(&scopes).await }).await;
+        match recorded {
+            Ok(Err(failed)) => failed,
+            _ => error,
+        }
+    }
+
+    async fn record_missing(&self, scopes: &[String]) -> Result<(), Unauthorized> {
+        let is_new = |known: &Credentials| {
+            let mut all = known.missing_scopes.clone();
+            add_scopes(&mut all, scopes);
+            Some(all).filter(|all| all.len() > known.missing_scopes.len())
+        };
+        if self.load().await?.as_ref().and_then(is_new).is_none() {
+            return Ok(());
+        }
+        let _turn = self.renewing.lock().await;
+        let _lock = self.lock().await?;
+        let Some(mut credentials) = self.load().await? else { return Ok(()) };
+        let Some(missing_scopes) = is_new(&credentials) else { return Ok(()) };
+        credentials.missing_scopes = missing_scopes;
+        self.save(Some(credentials)).await
     }
 
     /// Waits until no other process renews the tokens, and takes the lock of the store.
@@ -174,57 +201,16 @@ impl Authorization {
     }
 }
 
-/// Why tokens are not renewed.
-enum RenewalError {
-    /// The refresh token is not valid any more.
-    Rejected,
-    /// Another failure, as a clause without URLs.
-    Failed(String),
-}
-
-/// New tokens for a refresh token.
-async fn refresh(credentials: &Credentials, http: &OAuthHttp) -> Result<Credentials, RenewalError> {
-    let refreshed = request_tokens(credentials, http).await;
-    let failed = |reason: &str| Err(RenewalError::Failed(reason.to_owned()));
-    match (refreshed, http.take_failed()) {
-        (Ok(response), _) => {
-            credentials.clone().with_tokens(&response).map_err(|error| RenewalError::Failed(error.to_string()))
-        }
-        (Err(AuthError::TokenRefreshRejected(_) | AuthError::AuthorizationRequired), _) => Err(RenewalError::Rejected),
-        (Err(_), Some(error)) => match error.problem {
-            RequestProblem::Redirect(_) => failed("the authorization server redirects"),
-            problem => failed(&problem.to_string()),
+/// Why tokens are not renewed, as a clause without URLs.
+fn reason(error: TokenError) -> String {
+    match error {
+        TokenError::Request(error) => match error.problem {
+            RequestProblem::Redirect(_) => "the authorization server redirects".to_owned(),
+            problem => problem.to_string(),
         },
-        (Err(_), None) => failed("the authorization server does not answer with a token"),
+        TokenError::Refused { reason, .. } => format!("the authorization server does not issue a token: {reason}"),
+        TokenError::Bound | TokenError::Invalid => "the authorization server issued an invalid token".to_owned(),
     }
-}
-
-async fn request_tokens(credentials: &Credentials, http: &OAuthHttp) -> Result<Json, AuthError> {
-    let Credentials { client_id, client_secret, resource, token_endpoint, scopes, .. } = credentials;
-    let http = Arc::new(http.clone());
-    let mut manager = AuthorizationManager::new_with_oauth_http_client(resource.as_str(), http).await?;
-    let mut metadata = AuthorizationMetadata::default();
-    metadata.token_endpoint.clone_from(token_endpoint);
-    metadata.authorization_endpoint.clone_from(token_endpoint); // Not used.
-    if credentials.secret_in_body {
-        let methods = "token_endpoint_auth_methods_supported".to_owned();
-        metadata.additional_fields.insert(methods, json!(["client_secret_post"]));
-    }
-    manager.set_metadata(metadata);
-    let mut client = OAuthClientConfig::new(client_id, resource);
-    if let Some(secret) = client_secret {
-        client = client.with_client_secret(secret);
-    }
-    manager.configure_client(client)?;
-    let tokens = json!({
-        "access_token": credentials.access_token, "token_type": "bearer", "refresh_token": credentials.refresh_token
-    });
-    let tokens = serde_json::from_value(tokens).map_err(|_| AuthError::AuthorizationRequired)?;
-    let store = InMemoryCredentialStore::new();
-    store.save(StoredCredentials::new(client_id.clone(), Some(tokens), scopes.clone(), None)).await?;
-    manager.set_credential_store(store);
-    let response = manager.refresh_token().await?;
-    serde_json::to_value(response).map_err(|error| AuthError::InternalError(error.to_string()))
 }
 
 /// The pause between attempts to take a lock that another process holds, and the maximum number of attempts.

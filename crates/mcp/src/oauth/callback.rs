@@ -28,14 +28,11 @@ pub(super) struct Callback {
 
 /// The answer of the authorization server.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Answer {
-    Code {
-        code: String,
-        /// The issuer, if the server states it.
-        issuer: Option<String>,
-    },
-    /// The error code and its description.
-    Refused(String),
+pub(super) struct Answer {
+    /// The code; or the code of the error and its description.
+    pub(super) code: Result<String, String>,
+    /// The issuer, if the server states it.
+    pub(super) issuer: Option<String>,
 }
 
 impl Callback {
@@ -48,8 +45,9 @@ impl Callback {
         Ok(Self { listener, port })
     }
 
-    pub(super) fn redirect_uri(&self) -> String {
-        format!("http://127.0.0.1:{}{PATH}", self.port)
+    /// The address of the page, by a name of this computer.
+    pub(super) fn redirect_uri(&self, host: &str) -> String {
+        format!("http://{host}:{}{PATH}", self.port)
     }
 
     /// Waits for the answer to the request with this state. The port is closed afterwards.
@@ -102,8 +100,8 @@ async fn serve(stream: TcpStream, state: &str, answers: &mpsc::Sender<Answer>) {
 /// The page that the browser shows, which contains nothing of the request.
 fn page(answer: &Result<Answer, StatusCode>) -> Response<String> {
     let (status, text) = match answer {
-        Ok(Answer::Code { .. }) => (StatusCode::OK, "execbox has received the login. You can close this page."),
-        Ok(Answer::Refused(_)) => (StatusCode::OK, "The login was refused. You can close this page."),
+        Ok(Answer { code: Ok(_), .. }) => (StatusCode::OK, "execbox has received the login. You can close this page."),
+        Ok(Answer { code: Err(_), .. }) => (StatusCode::OK, "The login was refused. You can close this page."),
         Err(status) => (*status, "This page only receives logins of execbox."),
     };
     let page = Response::builder().status(status).header(CONTENT_TYPE, "text/plain; charset=utf-8");
@@ -129,14 +127,15 @@ fn read<B>(request: &Request<B>, state: &str) -> Result<Answer, StatusCode> {
     if value("state").as_deref() != Some(state) {
         return Err(StatusCode::BAD_REQUEST);
     }
-    match (value("code"), value("error")) {
-        (Some(code), None) if !code.is_empty() => Ok(Answer::Code { code, issuer: value("iss") }),
-        (None, Some(error)) => Ok(Answer::Refused(match value("error_description") {
+    let code = match (value("code"), value("error")) {
+        (Some(code), None) if !code.is_empty() => Ok(code),
+        (None, Some(error)) => Err(match value("error_description") {
             Some(description) => format!("{error}: {description}"),
             None => error,
-        })),
-        _ => Err(StatusCode::BAD_REQUEST),
-    }
+        }),
+        _ => return Err(StatusCode::BAD_REQUEST),
+    };
+    Ok(Answer { code, issuer: value("iss") })
 }
 
 const PATH: &str = "/callback";
@@ -164,12 +163,13 @@ mod tests {
         let read =
             |method: &str, target: &str| read(&Request::builder().method(method).uri(target).body(()).unwrap(), "s1");
         let code = |code: &str, issuer: Option<&str>| {
-            Ok(Answer::Code { code: code.to_owned(), issuer: issuer.map(str::to_owned) })
+            Ok(Answer { code: Ok(code.to_owned()), issuer: issuer.map(str::to_owned) })
         };
         assert_eq!(read("GET", "/callback?code=a%20b&state=s1"), code("a b", None));
         assert_eq!(read("GET", "/callback?state=s1&iss=http%3A%2F%2Fi&code=c"), code("c", Some("http://i")));
-        let refused = read("GET", "/callback?error=access_denied&error_description=no&state=s1");
-        assert_eq!(refused, Ok(Answer::Refused("access_denied: no".to_owned())));
+        let refused = read("GET", "/callback?error=access_denied&error_description=no&iss=i&state=s1");
+        let code = Err("access_denied: no".to_owned());
+        assert_eq!(refused, Ok(Answer { code, issuer: Some("i".to_owned()) }));
         for (method, target) in [
             ("GET", "/callback"),
             ("GET", "/callback?code=c&state=s2"),
@@ -225,7 +225,7 @@ mod tests {
         }
         let page = send(port, "GET /callback?code=c&state=s1 HTTP/1.1\r\nHost: x\r\n\r\n").await;
         assert!(page.ends_with("You can close this page.") && page.contains("connection: close"), "{page}");
-        assert_eq!(answer.await.unwrap(), Answer::Code { code: "c".to_owned(), issuer: None });
+        assert_eq!(answer.await.unwrap(), Answer { code: Ok("c".to_owned()), issuer: None });
     }
 
     #[tokio::test]
@@ -249,6 +249,6 @@ mod tests {
         }
         tokio::time::resume();
         assert!(send(port, request).await.contains("200 OK"));
-        assert!(matches!(answer.await.unwrap(), Answer::Code { .. }));
+        assert!(answer.await.unwrap().code.is_ok());
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use http::StatusCode;
+
 /// Why a login failed. Texts of servers in it are on one line, and shortened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -47,9 +49,31 @@ pub enum LoginError {
         /// The issuer that answered.
         found: String,
     },
+    /// The client belongs to another authorization server than the one that the server names now.
+    #[error(
+        "the server names the authorization server {found}, but `oauth.clientId` is registered with {expected}; if that is \
+         right, set `oauth.issuer` to it"
+    )]
+    OtherServer {
+        /// The issuer that the client is registered with.
+        expected: String,
+        /// The issuer that the server names.
+        found: String,
+    },
+    /// An authorization server that promises to name itself in its answers does not.
+    #[error("the authorization server does not name itself in its answer, although its metadata promise that")]
+    MissingIssuer,
     /// Invalid metadata.
-    #[error("invalid OAuth metadata: {0}")]
-    Metadata(String),
+    #[error("invalid OAuth metadata at {place}: {problem}")]
+    Metadata {
+        /// The URL of the metadata, without its query.
+        place: String,
+        /// What is wrong.
+        problem: MetadataProblem,
+    },
+    /// None of the authorization servers that the server names publishes metadata.
+    #[error("no metadata of the authorization server found: {0}")]
+    NoMetadata(String),
     /// The authorization server does not support PKCE.
     #[error("the authorization server does not support PKCE with S256, which execbox requires")]
     Pkce,
@@ -59,6 +83,9 @@ pub enum LoginError {
          \"…\" }} to the server"
     )]
     NoRegistration,
+    /// The URL of the client's metadata is not one.
+    #[error("invalid `oauth.clientMetadataUrl`: expected `https://HOST/PATH`")]
+    ClientMetadataUrl,
     /// Registration failed.
     #[error(
         "the authorization server does not register this client: {0}; add \"oauth\": {{ \"clientId\": \"…\" }} to the server"
@@ -87,9 +114,24 @@ pub enum LoginError {
     /// Discovery took too long.
     #[error("the authorization server takes too long")]
     Slow,
+    /// The system has no random numbers.
+    #[error("the system has no random numbers")]
+    Random,
     /// TLS cannot be set up.
     #[error("TLS setup failed; are root certificates installed on this system?")]
     Tls,
+}
+
+/// What is wrong with a document of metadata.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MetadataProblem {
+    /// A member that is required.
+    #[error("missing `{0}`")]
+    Missing(&'static str),
+    /// The authorization server does not issue codes.
+    #[error("no logins by codes (`response_types_supported`)")]
+    NoCodes,
 }
 
 /// A request that failed, with the origin of its URL.
@@ -112,6 +154,8 @@ pub enum RequestProblem {
     TooLong,
     /// No response within the time limit.
     TimedOut(std::time::Duration),
+    /// A status that may be temporary.
+    Status(u16),
     /// The URL is not encrypted.
     Insecure,
     /// The URL is on this computer or in its network, and the server that has chosen it is not.
@@ -126,6 +170,7 @@ impl fmt::Display for RequestProblem {
             Self::Redirect(to) => write!(f, "redirects to {to}, which is not followed"),
             Self::TooLong => write!(f, "response longer than {} KiB", super::http::MAX_BODY >> 10),
             Self::TimedOut(limit) => write!(f, "no response within {} ms", limit.as_millis()),
+            Self::Status(status) => f.write_str(&status_text(*status)),
             Self::Insecure => f.write_str("not encrypted; OAuth needs https"),
             Self::Local => {
                 f.write_str("on this computer or in a private network, but the server is not; not requested")
@@ -133,4 +178,12 @@ impl fmt::Display for RequestProblem {
             Self::Connection(reason) => f.write_str(reason),
         }
     }
+}
+
+/// A status, as `HTTP 503 Service Unavailable`.
+pub(super) fn status_text(status: u16) -> String {
+    StatusCode::from_u16(status).map_or_else(
+        |_| format!("HTTP {status}"),
+        |status| format!("HTTP {}", status.to_string().trim_end_matches(" <unknown status code>")),
+    )
 }

@@ -1,14 +1,14 @@
-//! The requests of OAuth: within limits of size and time, encrypted or on this computer, and without redirects. A remote
-//! server cannot direct them to this computer or its network.
+//! The requests of OAuth: within limits of size and time, encrypted or on this computer, and without redirects, except within
+//! the origin of metadata. A remote server cannot direct them to this computer or its network.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use reqwest::Url;
+use http::{Method, StatusCode, header};
 use reqwest::redirect::Policy;
-use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest};
+use reqwest::{Request, RequestBuilder, Url};
+use serde_json::Value as Json;
 
 use super::address_scope::AddressScope;
 use super::{LoginError, RequestError, RequestProblem};
@@ -23,9 +23,10 @@ pub(super) struct OAuthHttp {
     server: AddressScope,
     /// The time limit of a request with its response.
     timeout: Duration,
-    /// The error of the last failed request, which rmcp does not pass on.
-    failed: Arc<Mutex<Option<RequestError>>>,
 }
+
+/// A response with its whole body.
+pub(super) type Response = http::Response<Vec<u8>>;
 
 impl OAuthHttp {
     /// Creates a client for requests on behalf of the MCP server at `server`. `certificates` (PEM) are trusted in addition to
@@ -38,7 +39,7 @@ impl OAuthHttp {
 
     /// `client` must not follow redirects.
     pub(super) fn with_client(server: AddressScope, client: reqwest::Client, timeout: Duration) -> Self {
-        Self { client, server, timeout, failed: Arc::default() }
+        Self { client, server, timeout }
     }
 
     /// Whether the MCP server may choose this URL.
@@ -48,37 +49,69 @@ impl OAuthHttp {
 
     /// Sends a request. Fails if its URL is not encrypted or has a greater scope than the MCP server, on a redirect, and if a
     /// limit is exceeded.
-    pub(super) async fn send(&self, request: reqwest::Request) -> Result<http::Response<Vec<u8>>, RequestError> {
+    pub(super) async fn send(&self, request: RequestBuilder) -> Result<Response, RequestError> {
+        match request.build() {
+            Ok(request) => self.exchange(request, 0).await,
+            Err(error) => {
+                let origin = error.url().map(origin).unwrap_or_default();
+                Err(RequestError { origin, problem: RequestProblem::Connection("invalid request".to_owned()) })
+            }
+        }
+    }
+
+    /// Gets a JSON document, along redirects within the origin. `None` if there is none.
+    pub(super) async fn document(&self, url: &Url) -> Result<Option<Json>, RequestError> {
+        let mut request = Request::new(Method::GET, url.clone());
+        request.headers_mut().insert(header::ACCEPT, header::HeaderValue::from_static("application/json"));
+        let response = self.exchange(request, MAX_REDIRECTS).await?;
+        let status = response.status();
+        let is_busy = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS].contains(&status);
+        if status.is_server_error() || is_busy {
+            let problem = RequestProblem::Status(status.as_u16());
+            return Err(RequestError { origin: origin(url), problem });
+        }
+        Ok(serde_json::from_slice(response.body()).ok().filter(|_| status == StatusCode::OK))
+    }
+
+    async fn exchange(&self, request: Request, redirects: usize) -> Result<Response, RequestError> {
         let origin = origin(request.url());
-        let sent = match tokio::time::timeout(self.timeout, self.exchange(request)).await {
+        let sent = match tokio::time::timeout(self.timeout, self.follow(request, redirects)).await {
             Ok(sent) => sent,
             Err(_) => Err(RequestProblem::TimedOut(self.timeout)),
         };
-        sent.map_err(|problem| {
-            let error = RequestError { origin, problem };
-            *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
-            error
-        })
+        sent.map_err(|problem| RequestError { origin, problem })
     }
 
-    async fn exchange(&self, request: reqwest::Request) -> Result<http::Response<Vec<u8>>, RequestProblem> {
+    /// Sends a request, and follows some redirects within its origin. Its body is not sent again.
+    async fn follow(&self, mut request: Request, redirects: usize) -> Result<Response, RequestProblem> {
+        for _ in 0..redirects {
+            let Some(copy) = request.try_clone() else { break };
+            let response = self.exchange_once(request).await?;
+            match target(copy.url(), &response) {
+                Some(target) if target.origin() == copy.url().origin() => {
+                    request = copy;
+                    *request.url_mut() = target;
+                }
+                _ => return refuse_redirect(copy.url(), response),
+            }
+        }
+        let url = request.url().clone();
+        refuse_redirect(&url, self.exchange_once(request).await?)
+    }
+
+    async fn exchange_once(&self, request: Request) -> Result<Response, RequestProblem> {
         if !is_secure(request.url()) {
             return Err(RequestProblem::Insecure);
         }
         if !self.may_reach(request.url()) {
             return Err(RequestProblem::Local);
         }
-        let url = request.url().clone();
         let lost = |error: reqwest::Error| RequestProblem::Connection(http_failure(&error));
         let response = self.client.execute(request).await.map_err(lost)?;
-        let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        if response.status().is_redirection() {
-            let target = url.join(header(http::header::LOCATION));
-            return Err(RequestProblem::Redirect(target.map_or_else(|_| "nowhere".to_owned(), |url| origin(&url))));
-        }
-        // An older MCP server answers a GET with an endless stream, which is not read.
-        let is_stream = header(http::header::CONTENT_TYPE).starts_with("text/event-stream");
-        let mut answer = http::Response::new(Vec::new());
+        let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        // Streams of events can be endless. They are not read.
+        let is_stream = kind.to_ascii_lowercase().starts_with("text/event-stream");
+        let mut answer = Response::new(Vec::new());
         *answer.status_mut() = response.status();
         *answer.headers_mut() = response.headers().clone();
         let mut body = response.bytes_stream();
@@ -92,25 +125,48 @@ impl OAuthHttp {
         Ok(answer)
     }
 
-    pub(super) fn request(&self, method: http::Method, url: Url) -> reqwest::RequestBuilder {
+    pub(super) fn request(&self, method: Method, url: Url) -> RequestBuilder {
         self.client.request(method, url)
-    }
-
-    /// Takes the error of the last request that failed since the previous call.
-    pub(super) fn take_failed(&self) -> Option<RequestError> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-impl OAuthHttpClient for OAuthHttp {
-    /// Ignores the redirect policy: redirects are never followed.
-    fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
-        Box::pin(async move { Ok(self.send(reqwest::Request::try_from(request.request)?).await?) })
+/// Where a response redirects to.
+fn target(url: &Url, response: &Response) -> Option<Url> {
+    let location = response.headers().get(header::LOCATION).filter(|_| response.status().is_redirection())?;
+    url.join(location.to_str().ok()?).ok()
+}
+
+fn refuse_redirect(url: &Url, response: Response) -> Result<Response, RequestProblem> {
+    if !response.status().is_redirection() {
+        return Ok(response);
     }
+    let target = target(url, &response);
+    Err(RequestProblem::Redirect(target.map_or_else(|| "nowhere".to_owned(), |target| origin(&target))))
+}
+
+/// Parses the URL of an endpoint, which is relative to the document that names it. Fails unless tokens may be sent to it on
+/// behalf of the server.
+pub(super) fn parse_endpoint(what: &'static str, base: &Url, url: &str, http: &OAuthHttp) -> Result<Url, LoginError> {
+    let url = base.join(url).ok().filter(has_host).ok_or(LoginError::Url)?;
+    let url = check_secure(what, url)?;
+    if http.may_reach(&url) { Ok(url) } else { Err(LoginError::Local { what, origin: origin(&url) }) }
+}
+
+/// Parses a URL. Fails unless tokens may be sent to it.
+pub(super) fn parse_url(what: &'static str, url: &str) -> Result<Url, LoginError> {
+    check_secure(what, Url::parse(url).ok().filter(has_host).ok_or(LoginError::Url)?)
+}
+
+fn has_host(url: &Url) -> bool {
+    matches!(url.scheme(), "http" | "https") && url.has_host()
+}
+
+fn check_secure(what: &'static str, url: Url) -> Result<Url, LoginError> {
+    if is_secure(&url) { Ok(url) } else { Err(LoginError::Insecure { what, origin: origin(&url) }) }
 }
 
 /// Whether tokens may be sent to a URL: over TLS, or to this computer.
-pub(super) fn is_secure(url: &Url) -> bool {
+fn is_secure(url: &Url) -> bool {
     let is_loopback = match url.host_str().map(|host| host.trim_matches(['[', ']'])) {
         Some(host) => host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback()),
         None => false,
@@ -125,6 +181,9 @@ pub(super) fn origin(url: &Url) -> String {
 
 /// The maximum length of a response, in bytes.
 pub(super) const MAX_BODY: usize = 256 << 10;
+
+/// The maximum number of redirects to a document.
+const MAX_REDIRECTS: usize = 3;
 
 #[cfg(test)]
 mod tests {
@@ -141,8 +200,7 @@ mod tests {
         {
             let http = OAuthHttp::new(&Url::parse(server).unwrap(), "", Duration::from_mins(1)).unwrap();
             for host in ["127.0.0.1", "localhost", "127.1", "2130706433"] {
-                let request = http.request(http::Method::POST, url("http", host)).build().unwrap();
-                let sending = http.send(request);
+                let sending = http.send(http.request(Method::POST, url("http", host)));
                 if is_local {
                     // The request arrives, and is not answered.
                     let (sent, ()) = tokio::join!(sending, async { drop(local.accept().await.unwrap()) });

@@ -6,9 +6,13 @@
 //!
 //! | module | purpose |
 //! |---|---|
-//! | `login` | [`Login`]: discovery, registration, PKCE, the code, the tokens; rmcp implements the protocol |
+//! | `login` | [`Login`]: the request for authorization with PKCE, and its answer |
+//! | `discovery`, `metadata` | the authorization server of a URL, and its endpoints |
+//! | `client` | which client logs in: a configured one, or one that is registered for the login |
 //! | `callback` | the page on a loopback port to which the browser returns |
+//! | `tokens` | the token endpoint: authentication of the client, and reading of tokens |
 //! | `authorization` | the token of a connection: renewed when it expires or is rejected |
+//! | `challenge` | what a server asks for that rejects a request |
 //! | `http`, `address_scope` | the requests: limited in size and time, without redirects, in no greater scope than the server |
 //! | `error` | why a login fails |
 //!
@@ -17,19 +21,30 @@
 mod address_scope;
 mod authorization;
 mod callback;
+mod challenge;
+mod client;
+mod discovery;
 mod error;
 mod http;
 mod login;
+mod metadata;
+mod tokens;
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use execbox::core::text::cut;
+use reqwest::Url;
 use serde::{Deserialize, Serialize};
 
-pub use error::{LoginError, RequestError, RequestProblem};
+pub use error::{LoginError, MetadataProblem, RequestError, RequestProblem};
 pub use login::{Login, LoginState, login_state, revoke};
 
 pub(crate) use authorization::{Authorization, Unauthorized};
+pub(crate) use challenge::Challenge;
+
+use self::http::OAuthHttp;
+use tokens::{ClientAuthentication, Endpoint, TokenError};
 
 /// The client that a configuration registers with an authorization server. All members are optional.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -38,6 +53,12 @@ pub struct OAuthClient {
     pub client_id: Option<String>,
     /// The secret of that client. Default: none; the client is public.
     pub client_secret: Option<String>,
+    /// The `https` URL of the client's metadata, which is its id where authorization servers support that (OAuth Client ID
+    /// Metadata Document). Default: the client registers itself.
+    pub client_metadata_url: Option<String>,
+    /// The authorization server that the client belongs to: no other gets its secret. Default: the one that the server names;
+    /// after a login, that of the login.
+    pub issuer: Option<String>,
     /// The scopes that are requested. Default: those that the server asks for.
     pub scopes: Vec<String>,
     /// The port on 127.0.0.1 to which the browser returns. Default: a free one.
@@ -48,7 +69,8 @@ pub struct OAuthClient {
 impl fmt::Debug for OAuthClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("OAuthClient");
-        debug.field("client_id", &self.client_id).field("scopes", &self.scopes);
+        debug.field("client_id", &self.client_id).field("client_metadata_url", &self.client_metadata_url);
+        debug.field("issuer", &self.issuer).field("scopes", &self.scopes);
         debug.field("callback_port", &self.callback_port).finish_non_exhaustive()
     }
 }
@@ -60,11 +82,11 @@ pub struct Credentials {
     client_id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     client_secret: Option<String>,
-    /// Whether the secret is sent in the body, because the server does not support headers.
+    /// How the client authenticates itself, as the authorization server has accepted it.
     #[serde(default)]
-    secret_in_body: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    issuer: Option<String>,
+    authentication: ClientAuthentication,
+    #[serde(default)]
+    issuer: String,
     /// The URL of the server that the tokens were requested for.
     resource: String,
     token_endpoint: String,
@@ -73,8 +95,12 @@ pub struct Credentials {
     access_token: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refresh_token: Option<String>,
+    /// The scopes that were granted, or else requested.
     #[serde(default)]
     scopes: Vec<String>,
+    /// The scopes that calls have lacked since the login.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    missing_scopes: Vec<String>,
     /// The time from which the access token is renewed before it is used, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     renew_at: Option<u64>,
@@ -91,23 +117,24 @@ impl Credentials {
         self.is_fresh() || self.refresh_token.is_some()
     }
 
-    /// Takes the tokens of a response of the token endpoint.
-    fn with_tokens(mut self, response: &serde_json::Value) -> Result<Self, LoginError> {
-        let text = |name: &str| response[name].as_str().map(str::to_owned);
-        let kind = text("token_type").unwrap_or_default();
-        if !kind.eq_ignore_ascii_case("bearer") {
-            return Err(LoginError::TokenType);
-        }
-        self.access_token = text("access_token").filter(|token| is_token(token)).ok_or(LoginError::InvalidToken)?;
+    /// The scopes that calls have lacked since the login. The next login requests them, too.
+    pub fn missing_scopes(&self) -> &[String] {
+        &self.missing_scopes
+    }
+
+    /// Requests tokens for a grant (RFC 6749 §4.1.3, §6), and takes them.
+    async fn request_tokens(mut self, grant: &[(&str, &str)], http: &OAuthHttp) -> Result<Self, TokenError> {
+        let url = Url::parse(&self.token_endpoint).map_err(|_| TokenError::Invalid)?;
+        let grant = [grant, &[("resource", &self.resource)]].concat();
+        let (tokens, authentication) =
+            Endpoint::of(&self, &url, http).request_tokens(self.authentication, &grant).await?;
+        self.authentication = authentication;
+        self.access_token = tokens.access;
         // If the server sends no new refresh token, the old one stays valid.
-        if let Some(token) = text("refresh_token") {
-            self.refresh_token = Some(Some(token).filter(|token| is_token(token)).ok_or(LoginError::InvalidToken)?);
-        }
-        if let Some(scope) = text("scope") {
-            self.scopes = scope.split_whitespace().map(str::to_owned).collect();
-        }
-        let lifetime = response["expires_in"].as_u64();
-        self.renew_at = lifetime.map(|lifetime| now().saturating_add(lifetime - (lifetime / 2).min(RENEW_BEFORE)));
+        self.refresh_token = tokens.refresh.or(self.refresh_token);
+        self.scopes = tokens.scopes.unwrap_or(self.scopes);
+        let renew_at = |lifetime: u64| now().saturating_add(lifetime - (lifetime / 2).min(RENEW_BEFORE));
+        self.renew_at = tokens.lifetime.map(renew_at);
         Ok(self)
     }
 }
@@ -141,17 +168,18 @@ pub trait TokenStore: fmt::Debug + Send + Sync {
 #[error("{0}")]
 pub struct StoreError(pub String);
 
-/// Whether a text can be a token: printable ASCII without spaces, of a length that fits into a header.
-fn is_token(text: &str) -> bool {
-    !text.is_empty() && text.len() <= MAX_TOKEN && text.bytes().all(|byte| byte.is_ascii_graphic())
+/// The beginning of a text of a server, on one line.
+fn line(text: &str) -> String {
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    cut(&words.collect::<Vec<_>>().join(" "), MAX_TEXT)
 }
 
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
 }
 
-/// The maximum length of a token, in bytes.
-const MAX_TOKEN: usize = 16 << 10;
+/// The maximum length of a text of a server in an error, in characters.
+const MAX_TEXT: usize = 300;
 
 /// How long before its expiry a token is renewed, in seconds; at most half of its lifetime.
 const RENEW_BEFORE: u64 = 30;

@@ -12,7 +12,6 @@ use http::header::AUTHORIZATION;
 use http::{HeaderName, HeaderValue, StatusCode};
 use reqwest::Url;
 use reqwest::redirect::{Attempt, Policy};
-use rmcp::transport::auth::AuthError;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError,
@@ -27,7 +26,7 @@ use super::{HttpProtocol, MAX_MESSAGE_BYTES, Remote, UpstreamError, UpstreamOpti
 use crate::Secrets;
 use crate::certificates::client_builder;
 use crate::http_failure::http_failure;
-use crate::oauth::Authorization;
+use crate::oauth::{Authorization, Challenge};
 
 /// The URL of a server, the headers of every request, and the client that sends them.
 pub(super) struct HttpEndpoint {
@@ -140,14 +139,8 @@ pub(super) fn may_be_sse(error: &(dyn Error + Send + Sync + 'static)) -> bool {
 
 pub(super) fn reason_of(error: &Failure, secrets: &Secrets) -> String {
     match error {
-        StreamableHttpError::Auth(AuthError::AuthorizationFailed(reason)) => reason.clone(),
-        StreamableHttpError::AuthRequired(_) => {
-            "credentials rejected (HTTP 401): check the `headers` of the server in the configuration".to_owned()
-        }
-        StreamableHttpError::InsufficientScope(error) => match &error.required_scope {
-            Some(scope) => format!("credentials rejected (HTTP 403): the server requires the scope {:?}", line(scope)),
-            None => "credentials rejected (HTTP 403)".to_owned(),
-        },
+        StreamableHttpError::Client(RequestError::Unauthorized(error)) => error.to_string(),
+        StreamableHttpError::Client(RequestError::Rejected { status, challenge }) => rejection(*status, challenge),
         StreamableHttpError::UnexpectedServerResponse(_) | StreamableHttpError::Deserialize(_) => {
             "invalid response: not an MCP message".to_owned()
         }
@@ -159,6 +152,18 @@ pub(super) fn reason_of(error: &Failure, secrets: &Secrets) -> String {
         StreamableHttpError::Client(RequestError::Http(error)) => http_failure(error),
         StreamableHttpError::Client(RequestError::Unexpected(response)) => response.describe(secrets),
         _ => "connection lost".to_owned(),
+    }
+}
+
+fn rejection(status: StatusCode, challenge: &Challenge) -> String {
+    match (status, &challenge.scopes[..]) {
+        (StatusCode::UNAUTHORIZED, _) => {
+            "credentials rejected (HTTP 401): check the `headers` of the server in the configuration".to_owned()
+        }
+        (_, []) => "credentials rejected (HTTP 403)".to_owned(),
+        (_, scopes) => {
+            format!("credentials rejected (HTTP 403): the server requires the scope {:?}", line(&scopes.join(" ")))
+        }
     }
 }
 

@@ -11,10 +11,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use reqwest::{RequestBuilder, Response, Url};
 use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, JsonRpcMessage, RequestId};
-use rmcp::transport::auth::AuthError;
-use rmcp::transport::streamable_http_client::{
-    AuthRequiredError, InsufficientScopeError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
-};
+use rmcp::transport::streamable_http_client::{StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse};
 use tokio::sync::Notify;
 
 use super::MAX_MESSAGE_BYTES;
@@ -22,8 +19,8 @@ use super::lenient;
 use super::posted::{Posted, as_answer};
 use super::received::{Events, Received, Request};
 use super::sessions::Sessions;
-use super::unexpected::{Unexpected, header, media_type};
-use crate::oauth::{Authorization, Unauthorized};
+use super::unexpected::{Unexpected, media_type};
+use crate::oauth::{Authorization, Challenge, Unauthorized};
 
 pub(super) type Failure = StreamableHttpError<RequestError>;
 
@@ -36,6 +33,12 @@ pub(super) enum RequestError {
     /// The response is no message of MCP, or has a status of failure.
     #[error("HTTP {}", .0.status)]
     Unexpected(Box<Unexpected>),
+    /// The server rejects the credentials, and says what it asks for.
+    #[error("HTTP {status}")]
+    Rejected { status: StatusCode, challenge: Challenge },
+    /// There is no valid login.
+    #[error(transparent)]
+    Unauthorized(#[from] Unauthorized),
 }
 
 /// Converts an error of reqwest.
@@ -112,7 +115,7 @@ impl HttpClient {
             let request = if let Some(token) = token { request.bearer_auth(token) } else { request };
             let received = self.received.clone();
             async move {
-                let response = request.send().await.map_err(lost)?;
+                let response = send(request).await?;
                 if response.status().is_success() { Ok(()) } else { Err(refused(response, &received).await) }
             }
             .boxed()
@@ -198,12 +201,16 @@ impl HttpClient {
             Err(error) => Err(refuse(authorization, &error)),
         };
         match answer {
-            Err(error) if is_401(&error) => Err(refuse(authorization, &authorization.needs_login())),
             Ok(answer) => {
                 authorization.record(None);
                 Ok(answer)
             }
-            error => error,
+            Err(error) => match lacking(&error) {
+                // The login is valid for other requests.
+                Some(scopes) => Err(unauthorized(authorization.lacks(scopes.to_vec()).await)),
+                None if is_401(&error) => Err(refuse(authorization, &authorization.needs_login())),
+                None => Err(error),
+            },
         }
     }
 
@@ -215,7 +222,7 @@ impl HttpClient {
     ) -> Result<Option<Result<T, Failure>>, Unauthorized> {
         let Some(token) = authorization.token().await? else { return Ok(None) };
         let answer = request(client.clone(), Some(token.clone())).await;
-        if !answer.as_ref().is_err_and(is_401) {
+        if !answer.as_ref().is_err_and(|error| is_401(error) && lacking(error).is_none()) {
             return Ok(Some(answer));
         }
         let token = authorization.renew(token).await?;
@@ -230,7 +237,11 @@ impl HttpClient {
 
 fn refuse(authorization: &Authorization, error: &Unauthorized) -> Failure {
     authorization.record(Some(error));
-    AuthError::AuthorizationFailed(error.to_string()).into()
+    unauthorized(error.clone())
+}
+
+fn unauthorized(error: Unauthorized) -> Failure {
+    StreamableHttpError::Client(error.into())
 }
 
 fn cloned((name, value): (&HeaderName, &HeaderValue)) -> (HeaderName, HeaderValue) {
@@ -240,11 +251,18 @@ fn cloned((name, value): (&HeaderName, &HeaderValue)) -> (HeaderName, HeaderValu
 /// Whether the server has answered with status 401.
 fn is_401(error: &Failure) -> bool {
     match error {
-        StreamableHttpError::AuthRequired(_) => true,
+        StreamableHttpError::Client(RequestError::Rejected { status, .. }) => *status == StatusCode::UNAUTHORIZED,
         StreamableHttpError::Client(RequestError::Unexpected(response)) => response.status == StatusCode::UNAUTHORIZED,
         StreamableHttpError::Client(RequestError::Http(error)) => error.status() == Some(StatusCode::UNAUTHORIZED),
         _ => false,
     }
+}
+
+/// The scopes that a token lacks which the server accepts otherwise.
+fn lacking(error: &Failure) -> Option<&[String]> {
+    let StreamableHttpError::Client(RequestError::Rejected { status, challenge }) = error else { return None };
+    let is_known = *status == StatusCode::FORBIDDEN || challenge.is_scope_insufficient;
+    Some(&challenge.scopes[..]).filter(|scopes| is_known && !scopes.is_empty())
 }
 
 /// A request with the headers of the server.
@@ -266,17 +284,13 @@ fn with_session(request: RequestBuilder, session: Option<&str>) -> RequestBuilde
 /// Sends a request. Fails if the server asks for another token.
 async fn send(request: RequestBuilder) -> Result<Response, Failure> {
     let response = request.send().await.map_err(lost)?;
-    let challenge = header(&response, WWW_AUTHENTICATE);
-    match (response.status(), challenge) {
-        (StatusCode::UNAUTHORIZED, Some(challenge)) => {
-            Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge)))
-        }
-        (StatusCode::FORBIDDEN, Some(challenge)) => {
-            let scope = scope(&challenge);
-            Err(StreamableHttpError::InsufficientScope(InsufficientScopeError::new(challenge, scope)))
-        }
-        _ => Ok(response),
+    let status = response.status();
+    let is_rejected = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&status);
+    if is_rejected && response.headers().contains_key(WWW_AUTHENTICATE) {
+        let challenge = Challenge::read(response.headers());
+        return Err(StreamableHttpError::Client(RequestError::Rejected { status, challenge }));
     }
+    Ok(response)
 }
 
 /// Sends a request for a stream of events.
@@ -312,17 +326,6 @@ fn refuses_session(status: StatusCode, body: &[u8]) -> bool {
         Some(error) => error.code != ErrorCode::METHOD_NOT_FOUND && !is_down,
         None => !status.is_success() && !is_down,
     }
-}
-
-/// The scope that a challenge asks for.
-fn scope(challenge: &str) -> Option<String> {
-    let start = challenge.to_ascii_lowercase().find("scope=")? + "scope=".len();
-    let value = &challenge[start..];
-    let scope = match value.strip_prefix('"') {
-        Some(quoted) => quoted.split_once('"')?.0,
-        None => value.split([',', ';', ' ', '\t']).next()?,
-    };
-    Some(scope.to_owned()).filter(|scope| !scope.is_empty())
 }
 
 impl StreamableHttpClient for HttpClient {

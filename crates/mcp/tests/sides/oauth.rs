@@ -1,241 +1,21 @@
 //! Logging in to servers over HTTP: with an authorization server that follows the rules, and with others.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use execbox::{ExecuteRequest, Executor as _, InlineExecutor};
 use execbox_mcp::config::{Config, Variables};
-use execbox_mcp::oauth::{
-    Credentials, Login, LoginError, LoginState, OAuthClient, StoreError, TokenStore, login_state, revoke,
-};
+use execbox_mcp::oauth::{Login, LoginError, LoginState, OAuthClient, TokenStore as _, login_state, revoke};
 use execbox_mcp::servers::{ServerState, Servers};
-use execbox_mcp::upstream::{Upstream, UpstreamOptions};
+use execbox_mcp::upstream::Upstream;
 use reqwest::Url;
 use serde_json::{Value as Json, json};
-use sha2::Digest as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::fake::until;
 use crate::remote::{canned, failure, fine, one_tool, run};
-
-/// Tokens in memory.
-#[derive(Debug, Default)]
-struct Store(Mutex<HashMap<(String, String), Credentials>>);
-
-impl TokenStore for Store {
-    fn load(&self, server: &str, url: &str) -> Result<Option<Credentials>, StoreError> {
-        Ok(self.0.lock().unwrap().get(&(server.to_owned(), url.to_owned())).cloned())
-    }
-
-    fn save(&self, server: &str, url: &str, credentials: Option<&Credentials>) -> Result<(), StoreError> {
-        let (mut all, key) = (self.0.lock().unwrap(), (server.to_owned(), url.to_owned()));
-        match credentials {
-            Some(credentials) => _ = all.insert(key, credentials.clone()),
-            None => _ = all.remove(&key),
-        }
-        Ok(())
-    }
-}
-
-/// An MCP server with one tool, and its authorization server at the same address.
-#[derive(Clone)]
-struct Site {
-    url: String,
-    state: Arc<Mutex<State>>,
-}
-
-#[derive(Default)]
-struct State {
-    /// Answers in place of the usual ones, by the beginning of the request.
-    instead: HashMap<&'static str, (u16, String, String)>,
-    /// Members of the metadata that differ, of either document.
-    metadata: Json,
-    /// Members of the responses with tokens that differ.
-    tokens: Json,
-    /// Whether the challenge of the MCP server has no URL of metadata.
-    without_challenge: bool,
-    /// The PKCE challenge of each code.
-    codes: HashMap<String, String>,
-    /// The number of the tokens that are valid, if any are: `access-N` and `refresh-N`.
-    valid: Option<usize>,
-    issued: usize,
-    refresh_is_valid: bool,
-    /// The heads and bodies of all requests.
-    requests: Vec<(String, String)>,
-}
-
-impl Site {
-    async fn new() -> Self {
-        let state = Arc::new(Mutex::new(State::default()));
-        let answering = Arc::clone(&state);
-        let url = canned(move |head, body| answering.lock().unwrap().answer(head, body)).await;
-        Self { url, state }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap()
-    }
-
-    /// The number of requests that begin with `start`.
-    fn count(&self, start: &str) -> usize {
-        self.state().requests.iter().filter(|(head, _)| head.starts_with(start)).count()
-    }
-
-    fn origin(&self) -> &str {
-        self.url.strip_suffix("/mcp").unwrap()
-    }
-
-    async fn start(&self, client: &OAuthClient) -> Result<Login, LoginError> {
-        Login::start(&self.url, client, "", Duration::from_mins(1)).await
-    }
-
-    async fn log_in(&self) -> Credentials {
-        self.log_in_as(&OAuthClient::default()).await.unwrap()
-    }
-
-    async fn log_in_as(&self, client: &OAuthClient) -> Result<Credentials, LoginError> {
-        let login = self.start(client).await?;
-        let url = login.url().to_owned();
-        let browser = tokio::spawn(async move { browse(&url).await });
-        let finished = login.finish().await;
-        browser.await.unwrap();
-        finished
-    }
-
-    /// A store with the credentials of a login as the server `far`.
-    async fn logged_in(&self) -> Arc<Store> {
-        let store = Arc::new(Store::default());
-        store.save("far", &self.url, Some(&self.log_in().await)).unwrap();
-        store
-    }
-
-    async fn open(&self, store: &Arc<Store>) -> Result<Upstream, String> {
-        let upstream = Upstream::open_http("far", &self.url, &[], options(store)).await;
-        upstream.map_err(|error| error.to_string())
-    }
-}
-
-fn options(store: &Arc<Store>) -> UpstreamOptions {
-    let restart_pause = Duration::from_millis(1);
-    UpstreamOptions { tokens: Some(Arc::<Store>::clone(store)), restart_pause, ..UpstreamOptions::default() }
-}
-
-impl State {
-    fn answer(&mut self, head: &str, body: &str) -> (u16, String, String) {
-        self.requests.push((head.to_owned(), body.to_owned()));
-        let instead = self.instead.iter().find(|(start, _)| head.starts_with(**start));
-        if let Some((_, answer)) = instead {
-            return answer.clone();
-        }
-        let header = |name: &str| head.lines().find_map(|line| line.to_lowercase().strip_prefix(name)?.parse().ok());
-        let host: String = header("host: ").unwrap();
-        let origin = format!("http://{host}");
-        let target = Url::parse(&origin).unwrap().join(head.split(' ').nth(1).unwrap()).unwrap();
-        let fields = |text: &str| -> HashMap<String, String> {
-            Url::parse(&format!("http://x/?{text}")).unwrap().query_pairs().into_owned().collect()
-        };
-        let json = |value: Json| (200, "Content-Type: application/json\r\n".to_owned(), value.to_string());
-        match (head.split(' ').next().unwrap(), target.path()) {
-            (_, "/mcp") => {
-                let token: Option<String> = header("authorization: bearer ");
-                if token.is_some() && token == self.valid.map(|valid| format!("access-{valid}")) {
-                    return one_tool(body, |call| match call["params"]["arguments"]["leak"].as_bool() {
-                        Some(true) => json!({ "content": [{ "type": "text", "text": format!("{token:?}") }] }),
-                        _ => fine(),
-                    });
-                }
-                let metadata = format!("resource_metadata=\"{origin}/.well-known/oauth-protected-resource/mcp\"");
-                let challenge = if self.without_challenge { String::new() } else { metadata };
-                (401, format!("WWW-Authenticate: Bearer {challenge}\r\n"), String::new())
-            }
-            ("GET", path) if path.starts_with("/.well-known/oauth-protected-resource") => json(with(
-                json!({
-                    "resource": format!("{origin}/mcp"), "authorization_servers": [origin],
-                    "scopes_supported": ["a", "b"],
-                }),
-                &self.metadata,
-            )),
-            ("GET", "/.well-known/oauth-authorization-server") => json(with(
-                json!({
-                    "issuer": origin, "authorization_endpoint": format!("{origin}/authorize"),
-                    "token_endpoint": format!("{origin}/token"), "registration_endpoint": format!("{origin}/register"),
-                    "revocation_endpoint": format!("{origin}/revoke"), "code_challenge_methods_supported": ["S256"],
-                    "response_types_supported": ["code"], "authorization_response_iss_parameter_supported": true,
-                }),
-                &self.metadata,
-            )),
-            ("POST", "/register") => {
-                let client: Json = serde_json::from_str(body).unwrap();
-                json(json!({ "client_id": "registered", "redirect_uris": client["redirect_uris"] }))
-            }
-            ("GET", "/authorize") => {
-                let fields = fields(target.query().unwrap());
-                assert_eq!(
-                    (fields["code_challenge_method"].as_str(), fields["response_type"].as_str()),
-                    ("S256", "code")
-                );
-                assert_eq!(fields["resource"], format!("{origin}/mcp"));
-                let code = format!("code-{}", self.codes.len());
-                self.codes.insert(code.clone(), fields["code_challenge"].clone());
-                let mut back = Url::parse(&fields["redirect_uri"]).unwrap();
-                let answer = [("code", &code), ("state", &fields["state"]), ("iss", &origin)];
-                back.query_pairs_mut().extend_pairs(answer);
-                (302, format!("Location: {back}\r\n"), String::new())
-            }
-            ("POST", "/token") => self.token(&fields(body), &origin),
-            ("POST", "/revoke") => {
-                self.valid = None;
-                json(Json::Null)
-            }
-            _ => (404, String::new(), String::new()),
-        }
-    }
-
-    fn token(&mut self, fields: &HashMap<String, String>, origin: &str) -> (u16, String, String) {
-        let json = "Content-Type: application/json\r\n".to_owned();
-        let refused = || (400, json.clone(), r#"{ "error": "invalid_grant" }"#.to_owned());
-        assert_eq!(fields["resource"], format!("{origin}/mcp"));
-        if fields["grant_type"] == "refresh_token" {
-            if !self.refresh_is_valid || fields["refresh_token"] != format!("refresh-{}", self.issued) {
-                return refused();
-            }
-        } else {
-            let challenge = self.codes.remove(&fields["code"]);
-            let verifier = BASE64_URL_SAFE_NO_PAD.encode(sha2::Sha256::digest(&fields["code_verifier"]));
-            if challenge != Some(verifier) {
-                return refused();
-            }
-        }
-        self.issued += 1;
-        (self.valid, self.refresh_is_valid) = (Some(self.issued), true);
-        let tokens = json!({
-            "access_token": format!("access-{}", self.issued), "refresh_token": format!("refresh-{}", self.issued),
-            "token_type": "Bearer", "expires_in": 3600,
-        });
-        (200, json, with(tokens, &self.tokens).to_string())
-    }
-}
-
-/// An object with other members; null removes one.
-fn with(mut object: Json, others: &Json) -> Json {
-    for (name, value) in others.as_object().into_iter().flatten() {
-        match value {
-            Json::Null => _ = object.as_object_mut().unwrap().remove(name),
-            value => object[name] = value.clone(),
-        }
-    }
-    object
-}
-
-/// Opens a URL as a browser does, which follows redirects. Returns the last page.
-async fn browse(url: &str) -> String {
-    let page = reqwest::Client::builder().tls_certs_only([]).build().unwrap().get(url).send().await;
-    page.unwrap().text().await.unwrap()
-}
+use crate::site::{Site, Store, browse, options};
 
 fn parameter(url: &str, name: &str) -> String {
     let url = Url::parse(url).unwrap();
@@ -262,8 +42,7 @@ async fn a_client_registers_itself_logs_in_and_its_token_is_used() {
     assert_eq!(leaked, Ok(Some(json!("Some(\"access-1\")"))), "programs get what the server sent");
     assert_eq!(options.secrets.redact("Bearer access-1".to_owned()), "Bearer ${access_token}");
     assert_eq!(site.count("POST /register"), 1);
-    let scopes = site.state().requests.iter().find(|(head, _)| head.starts_with("GET /authorize")).unwrap().0.clone();
-    assert!(scopes.contains("scope=a+b"), "{scopes}");
+    assert_eq!(site.sent("GET /authorize", "scope").as_deref(), Some("a b"));
 }
 
 #[tokio::test]
@@ -273,7 +52,7 @@ async fn a_configured_client_is_used_and_not_registered() {
         client_id: Some("mine".to_owned()),
         client_secret: Some("s3cret".to_owned()),
         scopes: vec!["c".to_owned()],
-        callback_port: None,
+        ..OAuthClient::default()
     };
     let credentials = site.log_in_as(&client).await.unwrap();
     assert_eq!(site.count("POST /register"), 0);
@@ -281,7 +60,7 @@ async fn a_configured_client_is_used_and_not_registered() {
         let state = site.state();
         let head =
             |start: &str| state.requests.iter().find(|(head, _)| head.starts_with(start)).unwrap().0.to_lowercase();
-        assert!(head("GET /authorize").contains("client_id=mine") && head("GET /authorize").contains("scope=c&"));
+        assert!(head("GET /authorize").contains("client_id=mine") && head("GET /authorize").contains("scope=c "));
         assert!(head("POST /token").contains("authorization: basic bwluztpzm2nyzxq="), "mine:s3cret");
     }
     assert!(revoke(&credentials, "", Duration::from_mins(1)).await.unwrap());
@@ -394,7 +173,7 @@ async fn metadata_of_another_server_or_without_encryption_are_rejected() {
         let expected = format!("expected {origin}/mcp, got {found}; correct the `url`");
         format!("the server's OAuth metadata are for another URL: {expected}")
     };
-    let other_issuer = format!("expected {origin}/, got https://far.example");
+    let other_issuer = format!("expected {origin}, got https://far.example");
     let cases = [
         (json!({ "resource": "https://far.example/mcp" }), of_another("https://far.example/mcp")),
         (json!({ "resource": format!("{origin}/mc") }), of_another(&format!("{origin}/mc"))),
@@ -402,7 +181,10 @@ async fn metadata_of_another_server_or_without_encryption_are_rejected() {
             json!({ "issuer": "https://far.example" }),
             format!("the authorization server has another identity than expected: {other_issuer}"),
         ),
-        (json!({ "issuer": null }), "invalid OAuth metadata: missing `issuer`".to_owned()),
+        (
+            json!({ "issuer": null }),
+            format!("invalid OAuth metadata at {origin}/.well-known/oauth-authorization-server: missing `issuer`"),
+        ),
         (json!({ "token_endpoint": "http://far.example/token" }), format!("the token endpoint {plain}")),
         (json!({ "authorization_endpoint": "http://far.example/" }), format!("the authorization endpoint {plain}")),
         (json!({ "registration_endpoint": "http://far.example/" }), format!("the registration endpoint {plain}")),
@@ -423,10 +205,10 @@ async fn metadata_of_another_server_or_without_encryption_are_rejected() {
         assert_eq!(start_error(&site).await, message);
     }
     assert_eq!((site.count("POST /token"), site.count("POST /register")), (0, 0));
-    let error = Login::start("http://far.example/mcp", &OAuthClient::default(), "", Duration::from_mins(1)).await;
+    let error = Login::start("http://far.example/mcp", &OAuthClient::default(), None, "", Duration::from_mins(1)).await;
     assert_eq!(error.err().unwrap().to_string(), format!("the server {plain}"));
     let open = canned(|_, body| one_tool(body, |_| fine())).await;
-    let error = Login::start(&open, &OAuthClient::default(), "", Duration::from_mins(1)).await.err().unwrap();
+    let error = Login::start(&open, &OAuthClient::default(), None, "", Duration::from_mins(1)).await.err().unwrap();
     assert!(matches!(error, LoginError::NotSupported), "{error}");
     assert_eq!(login_state(&open, "", Duration::from_mins(1)).await.unwrap(), LoginState::NotNeeded);
 }
@@ -434,7 +216,7 @@ async fn metadata_of_another_server_or_without_encryption_are_rejected() {
 #[tokio::test]
 async fn metadata_are_found_without_a_challenge_and_for_a_prefix_of_the_url() {
     let site = Site::new().await;
-    site.state().without_challenge = true;
+    site.state().challenge = Some(String::new());
     assert!(site.start(&OAuthClient::default()).await.is_ok());
     site.state().metadata = json!({ "resource": format!("{}/", site.origin()) });
     assert!(site.start(&OAuthClient::default()).await.is_ok());
@@ -443,28 +225,34 @@ async fn metadata_are_found_without_a_challenge_and_for_a_prefix_of_the_url() {
     site.state().metadata = json!({ "authorization_endpoint": format!("{}/authorize?state=x", site.origin()) });
     assert!(site.log_in_as(&OAuthClient::default()).await.is_ok());
     site.state().instead.insert("GET /.well-known/oauth-authorization-server", (503, String::new(), String::new()));
-    let message = format!("invalid OAuth metadata: {}: unexpected HTTP status 503 Service Unavailable", site.origin());
+    let message = format!("{}: HTTP 503 Service Unavailable", site.origin());
     assert_eq!(start_error(&site).await, message);
 }
+
+/// The beginning of requests for the metadata of the resource.
+const RESOURCE: &str = "GET /.well-known/oauth-protected-resource";
 
 #[tokio::test]
 async fn redirects_long_and_slow_responses_of_discovery_are_rejected() {
     let site = Site::new().await;
     let origin = site.origin().to_owned();
     let (elsewhere, long) = (Site::new().await, "x".repeat((256 << 10) + 1));
-    let requests = [
-        "GET /.well-known/oauth-protected-resource",
-        "GET /.well-known/oauth-authorization-server",
-        "POST /register",
-        "POST /mcp",
-    ];
-    for request in requests {
-        let location = format!("Location: {}?secret=1\r\n", elsewhere.url);
-        site.state().instead.insert(request, (307, location, String::new()));
-        let message = format!("{origin}: redirects to {}, which is not followed", elsewhere.origin());
-        assert_eq!(start_error(&site).await, message);
-        site.state().instead.insert(request, (200, String::new(), long.clone()));
-        assert_eq!(start_error(&site).await, format!("{origin}: response longer than 256 KiB"));
+    for request in [RESOURCE, "GET /.well-known/oauth-authorization-server", "POST /register", "POST /mcp"] {
+        let answers = [
+            (
+                (307, format!("Location: {}?secret=1\r\n", elsewhere.url), String::new()),
+                format!("{origin}: redirects to {}, which is not followed", elsewhere.origin()),
+            ),
+            ((200, String::new(), long.clone()), format!("{origin}: response longer than 256 KiB")),
+        ];
+        for (answer, message) in answers {
+            site.state().instead.insert(request, answer);
+            // Without metadata of the resource, the server can be its own authorization server.
+            match request {
+                RESOURCE => drop(site.start(&OAuthClient::default()).await.unwrap()),
+                _ => assert_eq!(start_error(&site).await, message),
+            }
+        }
         site.state().instead.clear();
     }
     assert_eq!(elsewhere.state().requests.len(), 0);
@@ -472,7 +260,11 @@ async fn redirects_long_and_slow_responses_of_discovery_are_rejected() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", silent.local_addr().unwrap());
     let started = |url: String| async move {
-        Login::start(&url, &OAuthClient::default(), "", Duration::from_millis(100)).await.err().unwrap().to_string()
+        Login::start(&url, &OAuthClient::default(), None, "", Duration::from_millis(100))
+            .await
+            .err()
+            .unwrap()
+            .to_string()
     };
     let message = started(url.clone()).await;
     assert_eq!(message, format!("{}: no response within 100 ms", url.strip_suffix("/mcp").unwrap()));
@@ -503,7 +295,6 @@ async fn invalid_registrations_and_tokens_are_rejected() {
         (json!({ "token_type": "mac" }), "the authorization server issued a token that is not a bearer token"),
         (json!({ "access_token": "a b" }), "the authorization server issued an invalid token"),
         (json!({ "access_token": "x".repeat(20_000) }), "the authorization server issued an invalid token"),
-        (json!({ "refresh_token": "x\r\ny" }), "the authorization server issued an invalid token"),
         (json!({ "access_token": null }), "the authorization server does not issue a token: "),
     ];
     for (tokens, message) in tokens {
@@ -526,7 +317,7 @@ async fn keys_in_the_url_of_a_server_are_not_told_to_the_authorization_server() 
     let site = Site::new().await;
     site.state().instead.insert("GET /.well-known/oauth-protected-resource", (404, String::new(), String::new()));
     let url = site.url.replace("http://", "http://user:passw0rd@") + "?key=s3cret";
-    let login = Login::start(&url, &OAuthClient::default(), "", Duration::from_mins(1)).await.unwrap();
+    let login = Login::start(&url, &OAuthClient::default(), None, "", Duration::from_mins(1)).await.unwrap();
     assert_eq!(parameter(login.url(), "resource"), site.url);
     let told = site.state().requests.iter().any(|(head, _)| !head.starts_with("POST /mcp") && head.contains("s3cret"));
     assert!(!told);
@@ -567,8 +358,14 @@ async fn only_the_browser_with_the_state_of_the_login_ends_it() {
     // The answer of another authorization server, and a refusal.
     let answers = [
         ("code=c&iss=https%3A%2F%2Ffar.example", "the authorization server has another identity than expected: "),
-        ("code=c", "invalid OAuth metadata: "),
-        ("error=access_denied&error_description=not%0Anow", "login refused: access_denied: not now"),
+        ("code=c", "the authorization server does not name itself in its answer"),
+        ("error=access_denied&error_description=not%0Anow&iss=ISSUER", "login refused: access_denied: not now"),
+        // What another server says is not shown.
+        ("error=access_denied&error_description=call+me", "the authorization server does not name itself"),
+        (
+            "error=call+me&iss=https%3A%2F%2Ffar.example",
+            "the authorization server has another identity than expected: ",
+        ),
         ("code=invented&iss=ISSUER", "the authorization server does not issue a token: "),
     ];
     for (answer, message) in answers {
