@@ -8,7 +8,7 @@ use clap::Args;
 use execbox::CancellationToken;
 use execbox::core::text::cut;
 use execbox_mcp::config::{Config, ServerConfig, Transport};
-use execbox_mcp::oauth::{Login, LoginError, LoginState, OAuthClient, TokenStore as _, login_state};
+use execbox_mcp::oauth::{Credentials, Login, LoginError, LoginState, OAuthClient, TokenStore as _, login_state};
 use futures_util::future::join_all;
 
 use crate::error::{CliError, CommandError, SystemError};
@@ -139,6 +139,9 @@ async fn log_in(Remote { name, url, client }: Remote<'_>, arguments: &Arguments)
     // A store that cannot be used is reported before the user logs in.
     let previous = store.load(name, url).map_err(LoginFailure::logins)?;
     let login = Login::start(url, client, previous.as_ref(), "", REQUEST_TIMEOUT).await.map_err(failed)?;
+    if let Some(missing) = previous.and_then(|previous| not_requested(client, &previous)) {
+        report::note(&format_args!("warning: calls have lacked the scope {missing:?}: add it to `oauth.scopes`"));
+    }
     report::note(&format_args!("to log in to {name:?}, open {}", safe_line(login.url())));
     if !arguments.no_browser && !open_browser(login.url()) {
         report::note(&"no browser could be started; open the address yourself");
@@ -150,6 +153,13 @@ async fn log_in(Remote { name, url, client }: Remote<'_>, arguments: &Arguments)
     store.replace(name, url, Some(&credentials)).map_err(LoginFailure::logins)?;
     report::note(&format_args!("logged in to {name:?}; the tokens are in {}", store.path().display()));
     Ok(Exit::Success)
+}
+
+/// The scopes that calls have lacked, and that the configuration does not request.
+fn not_requested(client: &OAuthClient, previous: &Credentials) -> Option<String> {
+    let is_missing = |scope: &&String| !client.scopes.is_empty() && !client.scopes.contains(scope);
+    let missing: Vec<_> = previous.missing_scopes().iter().filter(is_missing).map(String::as_str).collect();
+    Some(missing.join(" ")).filter(|missing| !missing.is_empty())
 }
 
 /// Prints a line for each server.
@@ -175,8 +185,11 @@ async fn state(server: &ServerConfig, store: &LoginStore) -> Result<String, Comm
         Err(NoLogin::Header(_)) => return Ok("no login: has the header `Authorization`".to_owned()),
     };
     let stored = store.load(name, url).map_err(LoginFailure::logins)?;
-    if stored.is_some_and(|credentials| credentials.is_usable()) {
-        return Ok("logged in".to_owned());
+    if let Some(credentials) = stored.filter(Credentials::is_usable) {
+        return Ok(match credentials.missing_scopes() {
+            [] => "logged in".to_owned(),
+            missing => format!("logged in; log in again for the scope {:?}", missing.join(" ")),
+        });
     }
     Ok(match login_state(url, "", REQUEST_TIMEOUT).await {
         Ok(LoginState::Needed) => "login required".to_owned(),

@@ -21,8 +21,9 @@
 //!   because clients disagree on its unit.
 //! - **Keys of execbox**: `allow`, `deny` and `readOnly` ([`ToolFilter`]), `ask` and `alwaysAllow` ([`AskFilter`]), `timeout`
 //!   of each call as text with a unit, `results` ([`ResultFormat`]).
-//! - **OAuth**: `oauth` has the client for logging in ([`OAuthClient`]): `clientId`, `clientSecret`, `scopes` (an array, or a
-//!   string with spaces) and `callbackPort`. Without it, the client registers itself.
+//! - **OAuth**: `oauth` has the client for logging in ([`OAuthClient`]): `clientId`, `clientSecret`, `issuer`,
+//!   `clientMetadataUrl`, `scopes` (an array, or a string with spaces) and `callbackPort`. Without it, the client registers
+//!   itself.
 //! - **Transports over HTTP**: `type` `http` is streamable HTTP, `sse` the older transport. Without it, the transport is
 //!   detected.
 //! - **Variables**: `${NAME}` and `${NAME:-default}` are expanded in `command`, `args`, `env`, `envFile`, `cwd`, `url`,

@@ -45,12 +45,11 @@ fn parameters(text: &str) -> Vec<(&str, String)> {
             continue;
         };
         let value = value.trim_start();
-        let (value, after) = match value.strip_prefix('"') {
-            Some(quoted) => unquote(quoted),
-            None => {
-                let (value, after) = split(value, |c| matches!(c, ',' | ';') || c.is_ascii_whitespace());
-                (value.to_owned(), after)
-            }
+        let (value, after) = if let Some(quoted) = value.strip_prefix('"') {
+            unquote(quoted)
+        } else {
+            let (value, after) = split(value, |c| matches!(c, ',' | ';') || c.is_ascii_whitespace());
+            (value.to_owned(), after)
         };
         parameters.push((name, value));
         rest = after;

@@ -46,6 +46,10 @@ fn answer(mut stream: TcpStream, origin: &str, is_valid: &Mutex<bool>) -> Option
     let json = |value: Json| ("200 OK", "Content-Type: application/json\r\n".to_owned(), value.to_string());
     let has_token = *is_valid.lock().unwrap() && head.contains(TOKEN);
     let (status, headers, text) = match head.split(['?', ' ']).take(2).collect::<Vec<_>>()[..] {
+        ["POST", "/mcp"] if has_token && body.contains("\"write\"") => {
+            let challenge = "WWW-Authenticate: Bearer error=\"insufficient_scope\", scope=\"w:all\"\r\n";
+            ("403 X", challenge.to_owned(), String::new())
+        }
         ["POST", "/mcp"] if has_token => mcp(body),
         [_, "/mcp"] => ("401 X", "WWW-Authenticate: Bearer\r\n".to_owned(), String::new()),
         ["GET", "/.well-known/oauth-protected-resource/mcp"] => {
@@ -226,6 +230,32 @@ async fn a_running_gateway_says_that_a_login_is_needed_and_uses_it() {
     let (said, _) = session.end().await;
     let log = fs::read_to_string(dir.join("gateway.log")).unwrap();
     assert!(!said.contains("A1b2C3d4") && !log.contains("A1b2C3d4") && log.contains(needs), "{said}\n{log}");
+}
+
+#[test]
+fn a_scope_that_a_call_lacks_is_listed_and_requested_by_the_next_login() {
+    let dir = workspace("login-scope");
+    log_in(&dir);
+    let (said, code) = shown(&dir, &["run", "-e", "await wiki.ask({ write: true })"]);
+    let reason = "the login lacks the scope \"w:all\": run `execbox login wiki` to request it";
+    assert!(said.contains(reason) && code == Some(1), "{said}");
+    assert!(list(&dir).starts_with("wiki     logged in; log in again for the scope \"w:all\"\n"));
+    let (mut login, url, _) = start_login(&mut command(&dir, &["login", "wiki", "--no-browser"]));
+    assert!(url.contains("&scope=w%3Aall"), "{url}");
+    send(Signal::SIGINT, login.id());
+    login.wait().unwrap();
+    // A configuration with scopes requests these, and the login says what is missing.
+    let file = dir.join("servers.json");
+    let mut servers: Json = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    servers["mcpServers"]["wiki"]["oauth"] = json!({ "scopes": ["w:some"] });
+    fs::write(&file, servers.to_string()).unwrap();
+    let output = command(&dir, &["login", "wiki", "--no-browser", "--timeout", "1ms"]).output().unwrap();
+    let said = text(output.stderr);
+    assert!(
+        said.starts_with("execbox: warning: calls have lacked the scope \"w:all\": add it to `oauth.scopes`\n"),
+        "{said}"
+    );
+    assert!(said.contains("&scope=w%3Asome"), "{said}");
 }
 
 #[test]
