@@ -44,6 +44,7 @@ mod input;
 mod inputs;
 mod interrupt;
 mod jail;
+mod keyring;
 mod limits;
 mod logins;
 mod ownership;

@@ -52,7 +52,7 @@ impl<T: Default + Serialize + DeserializeOwned> PrivateFile<T> {
         Ok(Self::at(config.ok_or(PrivateError::NoHome)?.join("execbox").join(name), expected))
     }
 
-    fn at(path: PathBuf, expected: &'static str) -> Self {
+    pub(crate) fn at(path: PathBuf, expected: &'static str) -> Self {
         Self { path, expected, value: PhantomData }
     }
 

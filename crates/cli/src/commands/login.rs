@@ -8,12 +8,13 @@ use clap::Args;
 use execbox::CancellationToken;
 use execbox::core::text::cut;
 use execbox_mcp::config::{Config, ServerConfig, Transport};
-use execbox_mcp::oauth::{Credentials, Login, LoginError, LoginState, OAuthClient, TokenStore as _, login_state};
+use execbox_mcp::oauth::{Credentials, Login, LoginError, LoginState, OAuthClient, login_state};
 use futures_util::future::join_all;
 
 use crate::error::{CliError, CommandError, SystemError};
 use crate::exit::Exit;
-use crate::logins::LoginStore;
+use crate::keyring::KeyringError;
+use crate::logins::{LoginStore, LoginsError, Storage};
 use crate::servers::{self, Purpose, ServerArguments};
 use crate::terminal::safe_line;
 use crate::units::Time;
@@ -22,7 +23,7 @@ use crate::{interrupt, report};
 /// Log in to an MCP server with OAuth, or list the servers that need a login
 ///
 /// Prints the address of a page where you log in, and opens it in a browser. The tokens are stored in a file that only you
-/// can read, and are sent to the URL of this server only. Running gateways use them at once.
+/// can read, encrypted with a key in the keyring of the system if it has one, and are sent to the URL of this server only. Running gateways use them at once.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -33,6 +34,10 @@ pub(crate) struct Arguments {
     /// Print the address, and open no browser
     #[arg(long)]
     no_browser: bool,
+
+    /// Store the tokens as plain text, also if the system has a keyring
+    #[arg(long)]
+    no_keyring: bool,
 
     /// Fail if the login is not complete within TIME: `2m`; a plain number is milliseconds
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, default_value_t = Time(TIMEOUT))]
@@ -52,7 +57,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
                 None => list(&config).await,
             }
         };
-        cancellation.run_until_cancelled(work).await.unwrap_or(Err(SystemError::Interrupted.into()))
+        // A future of several kilobytes.
+        cancellation.run_until_cancelled(Box::pin(work)).await.unwrap_or(Err(SystemError::Interrupted.into()))
     };
     let (done, _) = interrupt::cancel_on_interrupt(|cancellation| runtime.block_on(work(cancellation)));
     runtime.shutdown_background();
@@ -137,7 +143,15 @@ async fn log_in(Remote { name, url, client }: Remote<'_>, arguments: &Arguments)
     let failed = |error| LoginFailure::Login { server: name.to_owned(), error };
     let store = store()?;
     // A store that cannot be used is reported before the user logs in.
-    let previous = store.load(name, url).map_err(LoginFailure::logins)?;
+    let previous = match store.stored(name, url) {
+        Err(error @ LoginsError::File(_)) => return Err(LoginFailure::logins(error).into()),
+        Err(error) => {
+            report::note(&format_args!("warning: the previous login at {name:?} is replaced: {error}"));
+            None
+        }
+        Ok(previous) => previous,
+    };
+    let (storage, stored) = storage(&store, arguments)?;
     let login = Login::start(url, client, previous.as_ref(), "", REQUEST_TIMEOUT).await.map_err(failed)?;
     if let Some(missing) = previous.and_then(|previous| not_requested(client, &previous)) {
         report::note(&format_args!("warning: calls have lacked the scope {missing:?}: add it to `oauth.scopes`"));
@@ -150,9 +164,24 @@ async fn log_in(Remote { name, url, client }: Remote<'_>, arguments: &Arguments)
     let limit = arguments.timeout.0;
     let finished = finished.map_err(|_| LoginFailure::Timeout { server: name.to_owned(), limit })?;
     let credentials = finished.map_err(failed)?;
-    store.replace(name, url, Some(&credentials)).map_err(LoginFailure::logins)?;
-    report::note(&format_args!("logged in to {name:?}; the tokens are in {}", store.path().display()));
+    store.replace(name, url, &credentials, &storage).map_err(LoginFailure::logins)?;
+    report::note(&format_args!("logged in to {name:?}; the tokens are in {}, {stored}", store.path().display()));
     Ok(Exit::Success)
+}
+
+/// How the tokens are stored, with a description of that.
+fn storage(store: &LoginStore, arguments: &Arguments) -> Result<(Storage, String), LoginFailure> {
+    if arguments.no_keyring {
+        return Ok((Storage::Plain, "as plain text".to_owned()));
+    }
+    match store.encrypted() {
+        Ok(storage) => Ok((storage, "encrypted with a key in the keyring".to_owned())),
+        Err(error @ LoginsError::File(_)) => Err(LoginFailure::logins(error)),
+        Err(LoginsError::Keyring(KeyringError::Unavailable(_))) => {
+            Ok((Storage::Plain, "as plain text, because no keyring is available".to_owned()))
+        }
+        Err(error) => Ok((Storage::Plain, format!("as plain text, because {error}"))),
+    }
 }
 
 /// The scopes that calls have lacked, and that the configuration does not request.
@@ -184,7 +213,11 @@ async fn state(server: &ServerConfig, store: &LoginStore) -> Result<String, Comm
         Err(NoLogin::Program(_)) => return Ok("no login: a program".to_owned()),
         Err(NoLogin::Header(_)) => return Ok("no login: has the header `Authorization`".to_owned()),
     };
-    let stored = store.load(name, url).map_err(LoginFailure::logins)?;
+    let stored = match store.stored(name, url) {
+        Err(error @ LoginsError::File(_)) => return Err(LoginFailure::logins(error).into()),
+        Err(error) => return Ok(format!("login unknown: {error}")),
+        Ok(stored) => stored,
+    };
     if let Some(credentials) = stored.filter(Credentials::is_usable) {
         return Ok(match credentials.missing_scopes() {
             [] => "logged in".to_owned(),

@@ -1,12 +1,15 @@
 //! `execbox logout`: removes the tokens of an MCP server.
 
+use std::fmt::Display;
+
 use clap::Args;
 use execbox::CancellationToken;
-use execbox_mcp::oauth::{TokenStore as _, revoke};
+use execbox_mcp::oauth::revoke;
 
 use super::login::{LoginFailure, REQUEST_TIMEOUT, Remote, load, store};
 use crate::error::{CommandError, SystemError};
 use crate::exit::Exit;
+use crate::logins::LoginsError;
 use crate::servers::ServerArguments;
 use crate::{interrupt, report};
 
@@ -27,11 +30,23 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let (config, store) = (load(&arguments.servers)?, store()?);
     let Remote { name, url, .. } = Remote::find(&config, &arguments.name)?;
-    let Some(credentials) = store.load(name, url).map_err(LoginFailure::logins)? else {
-        report::note(&format_args!("not logged in to {name:?}"));
-        return Ok(Exit::Success);
+    let stored = match store.stored(name, url) {
+        Err(error @ LoginsError::File(_)) => return Err(LoginFailure::logins(error).into()),
+        Ok(None) => {
+            report::note(&format_args!("not logged in to {name:?}"));
+            return Ok(Exit::Success);
+        }
+        Ok(Some(credentials)) => Ok(credentials),
+        Err(error) => Err(error),
     };
-    store.replace(name, url, None).map_err(LoginFailure::logins)?;
+    store.remove(name, url).map_err(LoginFailure::logins)?;
+    let credentials = match stored {
+        Ok(credentials) => credentials,
+        Err(error) => {
+            not_revoked(name, &error);
+            return Ok(Exit::Success);
+        }
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let revoked = async |cancellation: CancellationToken| {
         let revoking = revoke(&credentials, "", REQUEST_TIMEOUT);
@@ -44,14 +59,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         Ok(false) => report::note(&format_args!(
             "logged out of {name:?}; its authorization server does not revoke tokens: they expire by themselves"
         )),
-        Err(error) => {
-            report::note(&format_args!("logged out of {name:?}"));
-            report::note(&format_args!(
-                "warning: its tokens were not revoked and are valid until they expire: {error}"
-            ));
-        }
+        Err(error) => not_revoked(name, &error),
     }
     Ok(Exit::Success)
+}
+
+fn not_revoked(name: &str, reason: &dyn Display) {
+    report::note(&format_args!("logged out of {name:?}"));
+    report::note(&format_args!("warning: its tokens were not revoked and are valid until they expire: {reason}"));
 }
 
 const EXAMPLES: &str = "\

@@ -25,8 +25,15 @@ pub(super) struct OAuthHttp {
     timeout: Duration,
 }
 
-/// A response with its whole body.
+/// A response with its whole body, if that is read.
 pub(super) type Response = http::Response<Vec<u8>>;
+
+/// What is read of the body of a response, which can be endless.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Body {
+    Whole,
+    Skipped,
+}
 
 impl OAuthHttp {
     /// Creates a client for requests on behalf of the MCP server at `server`. `certificates` (PEM) are trusted in addition to
@@ -51,11 +58,16 @@ impl OAuthHttp {
     /// limit is exceeded.
     pub(super) async fn send(&self, request: RequestBuilder) -> Result<Response, RequestError> {
         match request.build() {
-            Ok(request) => self.exchange(request, 0).await,
-            Err(error) => {
-                let origin = error.url().map(origin).unwrap_or_default();
-                Err(RequestError { origin, problem: RequestProblem::Connection("invalid request".to_owned()) })
-            }
+            Ok(request) => self.exchange(request, 0, Body::Whole).await,
+            Err(error) => Err(invalid(&error)),
+        }
+    }
+
+    /// Sends a request whose answer has no body of interest. It is not read.
+    pub(super) async fn head(&self, request: RequestBuilder) -> Result<Response, RequestError> {
+        match request.build() {
+            Ok(request) => self.exchange(request, 0, Body::Skipped).await,
+            Err(error) => Err(invalid(&error)),
         }
     }
 
@@ -63,7 +75,7 @@ impl OAuthHttp {
     pub(super) async fn document(&self, url: &Url) -> Result<Option<Json>, RequestError> {
         let mut request = Request::new(Method::GET, url.clone());
         request.headers_mut().insert(header::ACCEPT, header::HeaderValue::from_static("application/json"));
-        let response = self.exchange(request, MAX_REDIRECTS).await?;
+        let response = self.exchange(request, MAX_REDIRECTS, Body::Whole).await?;
         let status = response.status();
         let is_busy = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS].contains(&status);
         if status.is_server_error() || is_busy {
@@ -73,9 +85,9 @@ impl OAuthHttp {
         Ok(serde_json::from_slice(response.body()).ok().filter(|_| status == StatusCode::OK))
     }
 
-    async fn exchange(&self, request: Request, redirects: usize) -> Result<Response, RequestError> {
+    async fn exchange(&self, request: Request, redirects: usize, body: Body) -> Result<Response, RequestError> {
         let origin = origin(request.url());
-        let sent = match tokio::time::timeout(self.timeout, self.follow(request, redirects)).await {
+        let sent = match tokio::time::timeout(self.timeout, self.follow(request, redirects, body)).await {
             Ok(sent) => sent,
             Err(_) => Err(RequestProblem::TimedOut(self.timeout)),
         };
@@ -83,10 +95,10 @@ impl OAuthHttp {
     }
 
     /// Sends a request, and follows some redirects within its origin. Its body is not sent again.
-    async fn follow(&self, mut request: Request, redirects: usize) -> Result<Response, RequestProblem> {
+    async fn follow(&self, mut request: Request, redirects: usize, body: Body) -> Result<Response, RequestProblem> {
         for _ in 0..redirects {
             let Some(copy) = request.try_clone() else { break };
-            let response = self.exchange_once(request).await?;
+            let response = self.exchange_once(request, body).await?;
             match target(copy.url(), &response) {
                 Some(target) if target.origin() == copy.url().origin() => {
                     request = copy;
@@ -96,10 +108,10 @@ impl OAuthHttp {
             }
         }
         let url = request.url().clone();
-        refuse_redirect(&url, self.exchange_once(request).await?)
+        refuse_redirect(&url, self.exchange_once(request, body).await?)
     }
 
-    async fn exchange_once(&self, request: Request) -> Result<Response, RequestProblem> {
+    async fn exchange_once(&self, request: Request, body: Body) -> Result<Response, RequestProblem> {
         if !is_secure(request.url()) {
             return Err(RequestProblem::Insecure);
         }
@@ -108,14 +120,14 @@ impl OAuthHttp {
         }
         let lost = |error: reqwest::Error| RequestProblem::Connection(http_failure(&error));
         let response = self.client.execute(request).await.map_err(lost)?;
-        let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        // Streams of events can be endless. They are not read.
-        let is_stream = kind.to_ascii_lowercase().starts_with("text/event-stream");
         let mut answer = Response::new(Vec::new());
         *answer.status_mut() = response.status();
         *answer.headers_mut() = response.headers().clone();
-        let mut body = response.bytes_stream();
-        while let Some(chunk) = if is_stream { None } else { body.next().await } {
+        if body == Body::Skipped {
+            return Ok(answer);
+        }
+        let mut chunks = response.bytes_stream();
+        while let Some(chunk) = chunks.next().await {
             let chunk = chunk.map_err(lost)?;
             if answer.body().len() + chunk.len() > MAX_BODY {
                 return Err(RequestProblem::TooLong);
@@ -128,6 +140,11 @@ impl OAuthHttp {
     pub(super) fn request(&self, method: Method, url: Url) -> RequestBuilder {
         self.client.request(method, url)
     }
+}
+
+fn invalid(error: &reqwest::Error) -> RequestError {
+    let origin = error.url().map(origin).unwrap_or_default();
+    RequestError { origin, problem: RequestProblem::Connection("invalid request".to_owned()) }
 }
 
 /// Where a response redirects to.

@@ -9,6 +9,7 @@ use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use super::keyring::Keyring;
 use crate::support::session::Session;
 use crate::support::transcript::{BINARY, directory, text};
 use crate::support::{Signal, send};
@@ -128,6 +129,8 @@ fn command(dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(BINARY);
     command.args(arguments).args(["--config", "servers.json"]).current_dir(dir).stdin(Stdio::null());
     command.env("XDG_CONFIG_HOME", dir.join("home")).env("NO_COLOR", "1");
+    // Tests do not use the keyring of whoever runs them.
+    command.env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent");
     command
 }
 
@@ -153,7 +156,11 @@ fn start_login(command: &mut Command) -> (Child, String, BufReader<ChildStderr>)
 }
 
 fn log_in(dir: &Path) -> String {
-    let (mut login, url, mut rest) = start_login(&mut command(dir, &["login", "wiki", "--no-browser"]));
+    log_in_with(&mut command(dir, &["login", "wiki", "--no-browser"]))
+}
+
+fn log_in_with(command: &mut Command) -> String {
+    let (mut login, url, mut rest) = start_login(command);
     assert!(browse(&url).contains("You can close this page"));
     let mut said = String::new();
     rest.read_to_string(&mut said).unwrap();
@@ -177,6 +184,7 @@ fn a_login_is_listed_kept_for_its_owner_used_and_revoked() {
     assert_eq!(code, Some(1));
     let said = log_in(&dir);
     assert!(said.starts_with("execbox: logged in to \"wiki\"; the tokens are in ") && !said.contains(TOKEN), "{said}");
+    assert!(said.ends_with("logins.json, as plain text, because no keyring is available\n"), "{said}");
     let file = dir.join("home/execbox/logins.json");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(fs::read_to_string(&file).unwrap().contains(TOKEN));
@@ -195,6 +203,50 @@ fn a_login_is_listed_kept_for_its_owner_used_and_revoked() {
     let (said, code) = shown(&dir, &["login", "wiki"]);
     assert!(said.contains("the stored logins cannot be used: ") && said.contains("run `chmod 600 "), "{said}");
     assert_eq!(code, Some(2));
+}
+
+#[test]
+fn tokens_are_encrypted_with_a_key_in_the_keyring() {
+    let dir = workspace("login-keyring");
+    let (keyring, bus) = Keyring::serve(&dir);
+    let with_bus = |arguments: &[&str]| {
+        let mut command = command(&dir, arguments);
+        command.env("DBUS_SESSION_BUS_ADDRESS", &bus);
+        command
+    };
+    let shown = |arguments: &[&str]| {
+        let output = with_bus(arguments).output().unwrap();
+        text(output.stdout) + &text(output.stderr)
+    };
+    let log_in = || log_in_with(&mut with_bus(&["login", "wiki", "--no-browser"]));
+    let file = dir.join("home/execbox/logins.json");
+    let first_line = |text: String| text.lines().next().unwrap_or_default().to_owned();
+    assert!(log_in().ends_with("logins.json, encrypted with a key in the keyring\n"));
+    let stored = fs::read_to_string(&file).unwrap();
+    assert!(keyring.has_item() && !stored.contains("A1b2C3d4") && !stored.contains("refresh"), "{stored}");
+    assert!(shown(&["run", "-e", "await wiki.ask({})"]).contains("fine ${access_token}"));
+    assert_eq!(first_line(shown(&["login"])), "wiki     logged in");
+    // The next login uses the same key, and an encrypted login needs it.
+    assert!(log_in().ends_with("encrypted with a key in the keyring\n"));
+    assert_eq!(first_line(shown(&["login"])), "wiki     logged in");
+    let (said, code) = self::shown(&dir, &["run", "-e", "await wiki.ask({})"]);
+    assert!(said.contains("login unknown: the stored logins cannot be read; run `execbox login` to see why"), "{said}");
+    assert_eq!(code, Some(1));
+    assert!(list(&dir).starts_with("wiki     login unknown: no keyring is available: "));
+    *keyring.is_locked.lock().unwrap() = true;
+    let listed = first_line(shown(&["login"]));
+    assert!(listed.starts_with("wiki     login unknown: "), "{listed}");
+    *keyring.is_locked.lock().unwrap() = false;
+    keyring.clear();
+    assert_eq!(first_line(shown(&["login"])), "wiki     login unknown: the keyring has no key of execbox");
+    let warning =
+        "execbox: warning: its tokens were not revoked and are valid until they expire: the keyring has no key";
+    assert!(shown(&["logout", "wiki"]).contains(warning));
+    assert_eq!(first_line(shown(&["login"])), "wiki     login required");
+    // Plain text, by option.
+    let said = log_in_with(&mut with_bus(&["login", "wiki", "--no-browser", "--no-keyring"]));
+    assert!(said.ends_with("logins.json, as plain text\n") && !keyring.has_item(), "{said}");
+    assert!(fs::read_to_string(&file).unwrap().contains(TOKEN));
 }
 
 #[tokio::test]

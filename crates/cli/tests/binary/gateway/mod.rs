@@ -3,6 +3,7 @@
 mod approvals;
 mod certificates;
 mod configuration;
+mod keyring;
 mod login;
 mod mcp;
 mod reload;
