@@ -16,6 +16,8 @@ use keyring::v1::Entry;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
+use crate::report;
+
 /// Encrypts texts with ChaCha20-Poly1305.
 #[derive(Clone)]
 pub(crate) struct Key(Arc<LessSafeKey>);
@@ -85,7 +87,12 @@ pub(crate) fn key(absent: Absent) -> Result<Key, KeyringError> {
         return Ok(key.clone());
     }
     let (answers, limit) = pending.take().map_or_else(|| (ask(absent), LIMIT), |answers| (answers, BRIEF));
-    match answers.recv_timeout(limit) {
+    let mut answer = answers.recv_timeout(limit.min(PATIENCE));
+    if answer == Err(RecvTimeoutError::Timeout) && limit > PATIENCE {
+        report::note(&"waiting for the keyring, which may ask for its password");
+        answer = answers.recv_timeout(limit.saturating_sub(PATIENCE));
+    }
+    match answer {
         Ok(bytes) => {
             let key = Key::new(&bytes?).ok_or(KeyringError::Invalid)?;
             Ok(KEY.get_or_init(|| key).clone())
@@ -154,8 +161,11 @@ fn unavailable(error: &Error) -> KeyringError {
 const SERVICE: &str = "execbox";
 const USER: &str = "the key of stored logins";
 
-/// How long the keyring may take, which can ask the user for a password; and how long later requests wait for it.
+/// How long the keyring may take, which can ask the user for a password.
 const LIMIT: Duration = Duration::from_mins(1);
+/// After which time the user is told what is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long later requests wait for it.
 const BRIEF: Duration = Duration::from_millis(100);
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! `execbox login`: logs in to an MCP server with OAuth, or lists which servers need that.
 
 use std::error::Error;
+use std::io;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -141,18 +143,21 @@ fn is_authorization(header: &str) -> bool {
 
 async fn log_in(Remote { name, url, client }: Remote<'_>, arguments: &Arguments) -> Result<Exit, CommandError> {
     let failed = |error| LoginFailure::Login { server: name.to_owned(), error };
-    let store = store()?;
+    let store = Arc::new(store()?);
     // A store that cannot be used is reported before the user logs in.
-    let previous = match store.stored(name, url) {
+    let previous = match stored(&store, name, url).await? {
         Err(error @ LoginsError::File(_)) => return Err(LoginFailure::logins(error).into()),
         Err(error) => {
-            report::note(&format_args!("warning: the previous login at {name:?} is replaced: {error}"));
+            report::note(&format_args!(
+                "warning: the stored login at {name:?} cannot be read, and this one replaces it: {error}"
+            ));
             None
         }
         Ok(previous) => previous,
     };
-    let (storage, stored) = storage(&store, arguments)?;
     let login = Login::start(url, client, previous.as_ref(), "", REQUEST_TIMEOUT).await.map_err(failed)?;
+    let (no_keyring, shared) = (arguments.no_keyring, Arc::clone(&store));
+    let (storage, stored) = interruptible(move || storage(&shared, no_keyring)).await??;
     if let Some(missing) = previous.and_then(|previous| not_requested(client, &previous)) {
         report::note(&format_args!("warning: calls have lacked the scope {missing:?}: add it to `oauth.scopes`"));
     }
@@ -170,8 +175,8 @@ async fn log_in(Remote { name, url, client }: Remote<'_>, arguments: &Arguments)
 }
 
 /// How the tokens are stored, with a description of that.
-fn storage(store: &LoginStore, arguments: &Arguments) -> Result<(Storage, String), LoginFailure> {
-    if arguments.no_keyring {
+fn storage(store: &LoginStore, no_keyring: bool) -> Result<(Storage, String), LoginFailure> {
+    if no_keyring {
         return Ok((Storage::Plain, "as plain text".to_owned()));
     }
     match store.encrypted() {
@@ -184,6 +189,21 @@ fn storage(store: &LoginStore, arguments: &Arguments) -> Result<(Storage, String
     }
 }
 
+/// Runs what can wait for the keyring, so that Ctrl-C ends it.
+async fn interruptible<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, io::Error> {
+    Ok(tokio::task::spawn_blocking(work).await?)
+}
+
+/// The credentials of a server.
+async fn stored(
+    store: &Arc<LoginStore>,
+    name: &str,
+    url: &str,
+) -> Result<Result<Option<Credentials>, LoginsError>, io::Error> {
+    let (store, name, url) = (Arc::clone(store), name.to_owned(), url.to_owned());
+    interruptible(move || store.stored(&name, &url)).await
+}
+
 /// The scopes that calls have lacked, and that the configuration does not request.
 fn not_requested(client: &OAuthClient, previous: &Credentials) -> Option<String> {
     let is_missing = |scope: &&String| !client.scopes.is_empty() && !client.scopes.contains(scope);
@@ -193,7 +213,7 @@ fn not_requested(client: &OAuthClient, previous: &Credentials) -> Option<String>
 
 /// Prints a line for each server.
 async fn list(config: &Config) -> Result<Exit, CommandError> {
-    let store = store()?;
+    let store = Arc::new(store()?);
     let states = join_all(config.servers.iter().map(|server| state(server, &store))).await;
     let states = states.into_iter().collect::<Result<Vec<_>, _>>()?;
     let mut rows: Vec<_> = config.servers.iter().map(|server| &server.name).zip(states).collect();
@@ -207,15 +227,15 @@ async fn list(config: &Config) -> Result<Exit, CommandError> {
     Ok(Exit::Success)
 }
 
-async fn state(server: &ServerConfig, store: &LoginStore) -> Result<String, CommandError> {
+async fn state(server: &ServerConfig, store: &Arc<LoginStore>) -> Result<String, CommandError> {
     let Remote { name, url, .. } = match Remote::new(server) {
         Ok(remote) => remote,
         Err(NoLogin::Program(_)) => return Ok("no login: a program".to_owned()),
         Err(NoLogin::Header(_)) => return Ok("no login: has the header `Authorization`".to_owned()),
     };
-    let stored = match store.stored(name, url) {
+    let stored = match stored(store, name, url).await? {
         Err(error @ LoginsError::File(_)) => return Err(LoginFailure::logins(error).into()),
-        Err(error) => return Ok(format!("login unknown: {error}")),
+        Err(error) => return Ok(format!("login unknown: {error}; log in again, with --no-keyring to need none")),
         Ok(stored) => stored,
     };
     if let Some(credentials) = stored.filter(Credentials::is_usable) {

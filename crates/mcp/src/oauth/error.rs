@@ -91,6 +91,9 @@ pub enum LoginError {
         "the authorization server does not register this client: {0}; add \"oauth\": {{ \"clientId\": \"…\" }} to the server"
     )]
     Registration(String),
+    /// The address of the page where the user logs in does not fit into a browser.
+    #[error("the authorization server has an address of more than {} KiB", super::login::MAX_ADDRESS >> 10)]
+    Address,
     /// The port of the callback cannot be used.
     #[error("cannot listen on 127.0.0.1:{port}: {kind}; change `oauth.callbackPort`")]
     Listen {

@@ -101,6 +101,9 @@ impl Login {
             renew_at: None,
         };
         let url = request.url(&server.authorization_endpoint, &credentials);
+        if url.as_str().len() > MAX_ADDRESS {
+            return Err(LoginError::Address);
+        }
         Ok(Self { http, callback, url, request, server, credentials })
     }
 
@@ -234,6 +237,9 @@ pub async fn revoke(credentials: &Credentials, certificates: &str, timeout: Dura
 
 /// The scope of tokens that can be renewed while the user is away (OpenID Connect Core §11).
 const OFFLINE: &str = "offline_access";
+
+/// The maximum length of the address of the page where the user logs in, in bytes.
+pub(super) const MAX_ADDRESS: usize = 64 << 10;
 
 /// The maximum duration of discovery and registration.
 const MAX_DISCOVERY: Duration = Duration::from_mins(1);

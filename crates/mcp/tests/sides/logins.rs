@@ -104,6 +104,11 @@ async fn registrations_in_other_forms() {
     site.state().registration = json!({ "client_id": 4711, "redirect_uris": null });
     site.log_in().await;
     assert_eq!(site.sent("GET /authorize", "client_id").as_deref(), Some("4711"));
+    // An id that is no id.
+    site.state().registration = json!({ "client_id": "x".repeat(100_000) });
+    let error = site.start(&OAuthClient::default()).await.err().unwrap().to_string();
+    assert_eq!(error, "the authorization server has an address of more than 64 KiB");
+    site.state().registration = Json::Null;
     // An error has any status.
     let refused = |body: &str| (200, String::new(), body.to_owned());
     let prefix = "the authorization server does not register this client: ";

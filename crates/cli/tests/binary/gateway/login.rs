@@ -238,7 +238,8 @@ fn tokens_are_encrypted_with_a_key_in_the_keyring() {
     assert!(listed.starts_with("wiki     login unknown: "), "{listed}");
     *keyring.is_locked.lock().unwrap() = false;
     keyring.clear();
-    assert_eq!(first_line(shown(&["login"])), "wiki     login unknown: the keyring has no key of execbox");
+    let reason = "the keyring has no key of execbox; log in again, with --no-keyring to need none";
+    assert_eq!(first_line(shown(&["login"])), format!("wiki     login unknown: {reason}"));
     let warning =
         "execbox: warning: its tokens were not revoked and are valid until they expire: the keyring has no key";
     assert!(shown(&["logout", "wiki"]).contains(warning));
