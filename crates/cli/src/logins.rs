@@ -140,7 +140,7 @@ fn encode(server: &str, url: &str, credentials: &Credentials, storage: &Storage)
 
 /// What a login is encrypted for, so that it cannot be moved to another server.
 fn place(server: &str, url: &str) -> String {
-    format!("{url} {server}") // A URL has no spaces.
+    format!("{url:?} {server:?}") // Quoted, so that the end of the URL is known.
 }
 
 impl TokenStore for LoginStore {
@@ -224,6 +224,7 @@ mod tests {
         let other = "https://far.example/mcp";
         store.set("wiki", other, Some(moved)).unwrap();
         assert!(matches!(store.stored("wiki", other), Err(LoginsError::OtherKey)));
+        assert_ne!(place("b c", "a"), place("c", "a b"));
         store.key = |_| Ok(key_of(2));
         assert!(matches!(store.stored("wiki", URL), Err(LoginsError::OtherKey)));
         store.key = |_| Err(KeyringError::NoKey);

@@ -78,7 +78,7 @@ impl Login {
         let callback = Callback::bind(client.callback_port).await?;
         let client = Client::find(client, &server, &callback, &scopes, &http).await.map_err(|error| match error {
             // A server without metadata and without registration has no OAuth.
-            LoginError::Registration(_) if is_default => LoginError::NotSupported,
+            LoginError::Registration(_) | LoginError::Request(_) if is_default => LoginError::NotSupported,
             error => error,
         })?;
         let request = AuthorizationRequest {

@@ -336,9 +336,11 @@ async fn a_server_without_metadata_has_the_default_endpoints() {
     site.log_in().await;
     assert_eq!(site.sent("GET /authorize", "resource"), Some(site.url.clone()));
     // Without a registration there, the server has no OAuth.
-    site.state().instead.insert("POST /register", none());
-    let error = site.start(&OAuthClient::default()).await.err().unwrap();
-    assert!(matches!(error, LoginError::NotSupported), "{error}");
+    for answer in [none(), (302, "Location: https://far.example/\r\n".to_owned(), String::new())] {
+        site.state().instead.insert("POST /register", answer);
+        let error = site.start(&OAuthClient::default()).await.err().unwrap();
+        assert!(matches!(error, LoginError::NotSupported), "{error}");
+    }
     // Metadata of another server are not replaced by assumptions.
     site.state().places = vec![OAUTH];
     site.state().metadata = json!({ "issuer": "https://far.example" });
