@@ -163,7 +163,7 @@ const USER: &str = "the key of stored logins";
 
 /// How long the keyring may take, which can ask the user for a password.
 const LIMIT: Duration = Duration::from_mins(1);
-/// After which time the user is told what is waited for.
+/// The time after which a note says that the keyring has not answered yet.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long later requests wait for it.
 const BRIEF: Duration = Duration::from_millis(100);

@@ -218,7 +218,7 @@ mod tests {
         let (mut store, _directory) = store(|_| Ok(key_of(1)));
         let storage = store.encrypted().unwrap();
         store.replace("wiki", URL, &credentials("token-1"), &storage).unwrap();
-        // Moved to other servers by whoever can write the file.
+        // An attacker moves the login to another server in the file.
         let mut logins = store.file.read().unwrap();
         let moved = logins.remove(URL).unwrap().remove("wiki").unwrap();
         let other = "https://far.example/mcp";

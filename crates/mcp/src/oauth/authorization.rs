@@ -115,14 +115,14 @@ impl Authorization {
         }
         let Some(token) = credentials.refresh_token.clone() else { return Err(self.needs_login()) };
         let grant = [("grant_type", "refresh_token"), ("refresh_token", &token)];
-        match credentials.request_tokens(&grant, &self.http).await {
+        match credentials.clone().request_tokens(&grant, &self.http).await {
             Ok(renewed) => {
                 self.save(Some(renewed.clone())).await?;
                 self.add_secrets(&renewed);
                 Ok(renewed.access_token)
             }
             Err(error) if error.is_final() => {
-                self.save(None).await?;
+                self.save(Some(credentials.without_tokens())).await?;
                 Err(self.needs_login())
             }
             Err(error) => Err(self.renewal_failed(&reason(error))),
@@ -208,7 +208,9 @@ fn reason(error: TokenError) -> String {
             RequestProblem::Redirect(_) => "the authorization server redirects".to_owned(),
             problem => problem.to_string(),
         },
-        TokenError::Refused { reason, .. } => format!("the authorization server does not issue a token: {reason}"),
+        TokenError::Refused(refusal) => {
+            format!("the authorization server does not issue a token: {}", refusal.reason)
+        }
         TokenError::Bound | TokenError::Invalid => "the authorization server issued an invalid token".to_owned(),
     }
 }

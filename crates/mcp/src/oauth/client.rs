@@ -5,10 +5,10 @@ use reqwest::Url;
 use serde_json::{Value as Json, json};
 
 use super::callback::Callback;
-use super::http::OAuthHttp;
+use super::http::{Body, OAuthHttp};
 use super::metadata::ServerMetadata;
-use super::tokens::{ClientAuthentication, TokenError, members, refusal};
-use super::{LoginError, OAuthClient};
+use super::tokens::{ClientAuthentication, Refusal, members};
+use super::{LoginError, OAuthClient, RequestError};
 
 /// A client that an authorization server knows.
 pub(super) struct Client {
@@ -45,17 +45,11 @@ impl Client {
             }
         }
         let endpoint = server.registration_endpoint.as_ref().ok_or(LoginError::NoRegistration)?;
-        let mut registered = Self::register(endpoint, server, callback.redirect_uri("127.0.0.1"), scopes, http).await;
+        let mut registered = Self::register(endpoint, server, callback.redirect_uri("127.0.0.1"), scopes, http).await?;
         if registered.as_ref().is_err_and(is_redirect_refused) {
-            registered = Self::register(endpoint, server, callback.redirect_uri("localhost"), scopes, http).await;
+            registered = Self::register(endpoint, server, callback.redirect_uri("localhost"), scopes, http).await?;
         }
-        registered.map_err(|error| match error {
-            TokenError::Request(error) => error.into(),
-            TokenError::Refused { reason, .. } => LoginError::Registration(reason),
-            TokenError::Bound | TokenError::Invalid => {
-                LoginError::Registration("its response has no `client_id`".to_owned())
-            }
-        })
+        registered.map_err(|refusal| LoginError::Registration(refusal.reason))
     }
 
     async fn register(
@@ -64,7 +58,7 @@ impl Client {
         redirect_uri: String,
         scopes: &[String],
         http: &OAuthHttp,
-    ) -> Result<Self, TokenError> {
+    ) -> Result<Result<Self, Refusal>, RequestError> {
         let mut registration = json!({
             "client_name": "Execbox",
             "redirect_uris": [redirect_uri],
@@ -78,24 +72,24 @@ impl Client {
         }
         let request = http.request(Method::POST, endpoint.clone()).header(header::CONTENT_TYPE, "application/json");
         let request = request.header(header::ACCEPT, "application/json").body(registration.to_string());
-        let response = http.send(request).await?;
+        let response = http.send(request, Body::Whole).await?;
         let members = members(response.body()).unwrap_or_default();
         let text = |name: &str| members.get(name).and_then(Json::as_str).filter(|text| !text.is_empty());
         let number = || members.get("client_id").filter(|id| id.is_number()).map(ToString::to_string);
         let Some(id) = text("client_id").map(str::to_owned).or_else(number).filter(|_| response.status().is_success())
         else {
-            return Err(refusal(response.status(), &members, "client_id"));
+            return Ok(Err(Refusal::read(response.status(), &members, "client_id")));
         };
         let secret = text("client_secret").map(str::to_owned);
         let method = text("token_endpoint_auth_method");
         let authentication = ClientAuthentication::of_client(secret.is_some(), method, &server.authentications);
-        Ok(Self { id, secret, authentication, redirect_uri })
+        Ok(Ok(Self { id, secret, authentication, redirect_uri }))
     }
 }
 
 /// Whether a server rejects the address to which the browser returns. Some accept only one name of this computer.
-fn is_redirect_refused(error: &TokenError) -> bool {
-    matches!(error, TokenError::Refused { code: Some(code), .. } if code == "invalid_redirect_uri")
+fn is_redirect_refused(refusal: &Refusal) -> bool {
+    refusal.code.as_deref() == Some("invalid_redirect_uri")
 }
 
 fn check_metadata_url(url: &str) -> Result<(), LoginError> {

@@ -1,14 +1,14 @@
 //! Discovery: the authorization server of an MCP server, and the scopes that it asks for.
 //!
 //! A document that cannot be read or that is not the server's is not used, but it hides no other: the next place is tried.
-//! Why the first document did not fit is told if none does.
+//! If none fits, the error names what is wrong with the first document.
 
 use http::{Method, StatusCode, header};
 use reqwest::Url;
 use serde_json::{Value as Json, json};
 
 use super::challenge::Challenge;
-use super::http::{OAuthHttp, Response, parse_url};
+use super::http::{Body, OAuthHttp, Response, parse_url};
 use super::metadata::{ResourceMetadata, ServerMetadata, at};
 use super::{LoginError, RequestError, line};
 
@@ -170,12 +170,12 @@ impl Probe {
             let listed = post(server, http, session.as_ref(), &list).await;
             if let Some(session) = session {
                 let end = request(server, http, Method::DELETE, Some(&session));
-                let _ = http.head(end).await; // Servers need not support that.
+                let _ = http.send(end, Body::Skipped).await; // Servers need not support that.
             }
             response = listed?;
         } else if response.status() != StatusCode::UNAUTHORIZED {
             let stream = request(server, http, Method::GET, None).header(header::ACCEPT, "text/event-stream");
-            response = http.head(stream).await.unwrap_or(response);
+            response = http.send(stream, Body::Skipped).await.unwrap_or(response);
         }
         let needs_login = response.status() == StatusCode::UNAUTHORIZED;
         let challenge = if needs_login { Challenge::read(response.headers()) } else { Challenge::default() };
@@ -198,7 +198,7 @@ async fn post(
 ) -> Result<Response, RequestError> {
     let request = request(server, http, Method::POST, session).header(header::CONTENT_TYPE, "application/json");
     let request = request.header(header::ACCEPT, "application/json, text/event-stream").body(message.to_string());
-    http.head(request).await
+    http.send(request, Body::Skipped).await
 }
 
 fn request(

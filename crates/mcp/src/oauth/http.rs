@@ -28,9 +28,9 @@ pub(super) struct OAuthHttp {
 /// A response with its whole body, if that is read.
 pub(super) type Response = http::Response<Vec<u8>>;
 
-/// What is read of the body of a response, which can be endless.
+/// Whether the body of a response is read, which can be endless.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Body {
+pub(super) enum Body {
     Whole,
     Skipped,
 }
@@ -56,19 +56,12 @@ impl OAuthHttp {
 
     /// Sends a request. Fails if its URL is not encrypted or has a greater scope than the MCP server, on a redirect, and if a
     /// limit is exceeded.
-    pub(super) async fn send(&self, request: RequestBuilder) -> Result<Response, RequestError> {
-        match request.build() {
-            Ok(request) => self.exchange(request, 0, Body::Whole).await,
-            Err(error) => Err(invalid(&error)),
-        }
-    }
-
-    /// Sends a request whose answer has no body of interest. It is not read.
-    pub(super) async fn head(&self, request: RequestBuilder) -> Result<Response, RequestError> {
-        match request.build() {
-            Ok(request) => self.exchange(request, 0, Body::Skipped).await,
-            Err(error) => Err(invalid(&error)),
-        }
+    pub(super) async fn send(&self, request: RequestBuilder, body: Body) -> Result<Response, RequestError> {
+        let request = request.build().map_err(|error| RequestError {
+            origin: error.url().map(origin).unwrap_or_default(),
+            problem: RequestProblem::Connection("invalid request".to_owned()),
+        })?;
+        self.exchange(request, 0, body).await
     }
 
     /// Gets a JSON document, along redirects within the origin. `None` if there is none.
@@ -94,21 +87,30 @@ impl OAuthHttp {
         sent.map_err(|problem| RequestError { origin, problem })
     }
 
-    /// Sends a request, and follows some redirects within its origin. Its body is not sent again.
+    /// Sends a request, and follows at most `redirects` redirects within its origin.
     async fn follow(&self, mut request: Request, redirects: usize, body: Body) -> Result<Response, RequestProblem> {
-        for _ in 0..redirects {
-            let Some(copy) = request.try_clone() else { break };
+        let mut followed = 0;
+        loop {
+            let next = request.try_clone();
+            let url = request.url().clone();
             let response = self.exchange_once(request, body).await?;
-            match target(copy.url(), &response) {
-                Some(target) if target.origin() == copy.url().origin() => {
-                    request = copy;
-                    *request.url_mut() = target;
+            if !response.status().is_redirection() {
+                return Ok(response);
+            }
+            let location = response.headers().get(header::LOCATION).and_then(|location| location.to_str().ok());
+            let target = location.and_then(|location| url.join(location).ok());
+            match (next, target) {
+                (Some(mut next), Some(target)) if followed < redirects && target.origin() == url.origin() => {
+                    *next.url_mut() = target;
+                    request = next;
+                    followed += 1;
                 }
-                _ => return refuse_redirect(copy.url(), response),
+                (_, target) => {
+                    let target = target.map_or_else(|| "nowhere".to_owned(), |target| origin(&target));
+                    return Err(RequestProblem::Redirect(target));
+                }
             }
         }
-        let url = request.url().clone();
-        refuse_redirect(&url, self.exchange_once(request, body).await?)
     }
 
     async fn exchange_once(&self, request: Request, body: Body) -> Result<Response, RequestProblem> {
@@ -140,25 +142,6 @@ impl OAuthHttp {
     pub(super) fn request(&self, method: Method, url: Url) -> RequestBuilder {
         self.client.request(method, url)
     }
-}
-
-fn invalid(error: &reqwest::Error) -> RequestError {
-    let origin = error.url().map(origin).unwrap_or_default();
-    RequestError { origin, problem: RequestProblem::Connection("invalid request".to_owned()) }
-}
-
-/// Where a response redirects to.
-fn target(url: &Url, response: &Response) -> Option<Url> {
-    let location = response.headers().get(header::LOCATION).filter(|_| response.status().is_redirection())?;
-    url.join(location.to_str().ok()?).ok()
-}
-
-fn refuse_redirect(url: &Url, response: Response) -> Result<Response, RequestProblem> {
-    if !response.status().is_redirection() {
-        return Ok(response);
-    }
-    let target = target(url, &response);
-    Err(RequestProblem::Redirect(target.map_or_else(|| "nowhere".to_owned(), |target| origin(&target))))
 }
 
 /// Parses the URL of an endpoint, which is relative to the document that names it. Fails unless tokens may be sent to it on
@@ -217,7 +200,7 @@ mod tests {
         {
             let http = OAuthHttp::new(&Url::parse(server).unwrap(), "", Duration::from_mins(1)).unwrap();
             for host in ["127.0.0.1", "localhost", "127.1", "2130706433"] {
-                let sending = http.send(http.request(Method::POST, url("http", host)));
+                let sending = http.send(http.request(Method::POST, url("http", host)), Body::Whole);
                 if is_local {
                     // The request arrives, and is not answered.
                     let (sent, ()) = tokio::join!(sending, async { drop(local.accept().await.unwrap()) });

@@ -11,10 +11,9 @@ use super::callback::Callback;
 use super::challenge::add_scopes;
 use super::client::Client;
 use super::discovery::{Discovered, Probe, discover};
-use super::error::status_text;
 use super::http::{OAuthHttp, parse_endpoint, parse_url};
 use super::metadata::{ServerMetadata, is_same_issuer};
-use super::tokens::{Endpoint, TokenError, members, refusal};
+use super::tokens::{Endpoint, Refusal, members};
 use super::{Credentials, LoginError, OAuthClient, line};
 
 /// A login that waits for the browser of the user.
@@ -217,6 +216,9 @@ pub async fn login_state(url: &str, certificates: &str, timeout: Duration) -> Re
 
 /// Asks the authorization server to revoke the tokens (RFC 7009). Returns whether it supports that.
 pub async fn revoke(credentials: &Credentials, certificates: &str, timeout: Duration) -> Result<bool, LoginError> {
+    if credentials.access_token.is_empty() {
+        return Ok(true); // The authorization server has rejected them.
+    }
     let Some(endpoint) = &credentials.revocation_endpoint else { return Ok(false) };
     let resource = parse_url("the server", &credentials.resource)?;
     let http = OAuthHttp::new(&resource, certificates, timeout)?;
@@ -228,11 +230,9 @@ pub async fn revoke(credentials: &Credentials, certificates: &str, timeout: Dura
     let fields = [("token", token), ("token_type_hint", hint)];
     let response = Endpoint::of(credentials, &url, &http).post(credentials.authentication, &fields).await?;
     let members = members(response.body()).unwrap_or_default();
-    match refusal(response.status(), &members, "") {
-        TokenError::Refused { code: Some(_), reason } => Err(LoginError::Refused(reason)),
-        _ if response.status().is_success() => Ok(true),
-        _ => Err(LoginError::Refused(status_text(response.status().as_u16()))),
-    }
+    let refusal = Refusal::read(response.status(), &members, "error");
+    let is_revoked = response.status().is_success() && refusal.code.is_none();
+    if is_revoked { Ok(true) } else { Err(LoginError::Refused(refusal.reason)) }
 }
 
 /// The scope of tokens that can be renewed while the user is away (OpenID Connect Core §11).

@@ -117,6 +117,12 @@ impl Credentials {
         self.is_fresh() || self.refresh_token.is_some()
     }
 
+    /// What is left when the tokens are not valid any more: the client stays bound to its authorization server, and the next
+    /// login requests the same scopes.
+    fn without_tokens(self) -> Self {
+        Self { access_token: String::new(), refresh_token: None, renew_at: Some(0), ..self }
+    }
+
     /// The scopes that calls have lacked since the login. The next login requests them, too.
     pub fn missing_scopes(&self) -> &[String] {
         &self.missing_scopes

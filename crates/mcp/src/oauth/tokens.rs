@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
 use super::error::status_text;
-use super::http::{OAuthHttp, Response};
+use super::http::{Body, OAuthHttp, Response};
 use super::metadata::scope_list;
 use super::{Credentials, LoginError, RequestError, line};
 
@@ -112,7 +112,7 @@ impl<'a> Endpoint<'a> {
             }
             _ => fields.push(("client_id", self.client_id)),
         }
-        self.http.send(request.header(CONTENT_TYPE, FORM).body(form(&fields))).await
+        self.http.send(request.header(CONTENT_TYPE, FORM).body(form(&fields)), Body::Whole).await
     }
 }
 
@@ -146,7 +146,7 @@ impl Tokens {
         let text = |name: &str| members.get(name).and_then(Json::as_str).map(str::trim).filter(|text| !text.is_empty());
         let access = match text("access_token") {
             Some(token) if response.status().is_success() => token,
-            _ => return Err(refusal(response.status(), &members, "access_token")),
+            _ => return Err(TokenError::Refused(Refusal::read(response.status(), &members, "access_token"))),
         };
         let kind = text("token_type").unwrap_or_default().to_ascii_lowercase();
         if BOUND_TYPES.contains(&kind.as_str()) {
@@ -161,20 +161,31 @@ impl Tokens {
     }
 }
 
-/// The error in a response (RFC 6749 §5.2) that has not the `expected` member.
-pub(super) fn refusal(status: StatusCode, members: &Map<String, Json>, expected: &str) -> TokenError {
-    let text = |name: &str| members.get(name).and_then(Json::as_str).filter(|text| !text.is_empty());
-    let code = text("error").or_else(|| members.get("error")?.get("code")?.as_str());
-    let description = text("error_description").or_else(|| text("message"));
-    let reason = match (code, description) {
-        (Some(code), Some(description)) => format!("{code}: {description}"),
-        (Some(reason), None) | (None, Some(reason)) => reason.to_owned(),
-        (None, None) if status.is_success() => format!("its response has no `{expected}`"),
-        (None, None) => status_text(status.as_u16()),
-    };
-    let is_client = status == StatusCode::UNAUTHORIZED && code.is_none();
-    let code = if is_client { Some("invalid_client") } else { code };
-    TokenError::Refused { code: code.map(str::to_owned), reason: line(&reason) }
+/// Why an authorization server refuses a request (RFC 6749 §5.2, RFC 7591 §3.2.2).
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    /// The code of the error, if the response has one.
+    pub(super) code: Option<String>,
+    /// The reason as a clause.
+    pub(super) reason: String,
+}
+
+impl Refusal {
+    /// Reads a response that lacks the `expected` member.
+    pub(super) fn read(status: StatusCode, members: &Map<String, Json>, expected: &str) -> Self {
+        let text = |name: &str| members.get(name).and_then(Json::as_str).filter(|text| !text.is_empty());
+        let code = text("error").or_else(|| members.get("error")?.get("code")?.as_str());
+        let description = text("error_description").or_else(|| text("message"));
+        let reason = match (code, description) {
+            (Some(code), Some(description)) => format!("{code}: {description}"),
+            (Some(reason), None) | (None, Some(reason)) => reason.to_owned(),
+            (None, None) if status.is_success() => format!("its response has no `{expected}`"),
+            (None, None) => status_text(status.as_u16()),
+        };
+        let is_client = status == StatusCode::UNAUTHORIZED && code.is_none();
+        let code = if is_client { Some("invalid_client") } else { code };
+        Self { code: code.map(str::to_owned), reason: line(&reason) }
+    }
 }
 
 /// The members of a response: of an object, or of a form, as some servers send it.
@@ -182,10 +193,8 @@ pub(super) fn members(body: &[u8]) -> Option<Map<String, Json>> {
     if let Ok(members) = serde_json::from_slice(body) {
         return Some(members);
     }
-    let members: Map<_, _> = form_urlencoded::parse(body)
-        .filter(|(name, _)| ["access_token", "error"].contains(&&**name) || FORM_MEMBERS.contains(&&**name))
-        .map(|(name, value)| (name.into_owned(), Json::String(value.into_owned())))
-        .collect();
+    let fields = form_urlencoded::parse(body).into_owned();
+    let members: Map<_, _> = fields.map(|(name, value)| (name, Json::String(value))).collect();
     Some(members).filter(|members| members.contains_key("access_token") || members.contains_key("error"))
 }
 
@@ -204,11 +213,7 @@ fn is_token(text: &str) -> bool {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TokenError {
     Request(RequestError),
-    /// The code of the error, and the reason as a clause.
-    Refused {
-        code: Option<String>,
-        reason: String,
-    },
+    Refused(Refusal),
     /// A token that is bound to a key.
     Bound,
     /// A token that cannot be sent.
@@ -219,7 +224,7 @@ impl TokenError {
     /// Whether the server may know the client by another authentication.
     fn may_reject_client(&self) -> bool {
         let codes = ["invalid_client", "invalid_request", "unauthorized_client"];
-        matches!(self, Self::Refused { code: Some(code), .. } if codes.contains(&code.as_str()))
+        matches!(self, Self::Refused(Refusal { code: Some(code), .. }) if codes.contains(&code.as_str()))
     }
 
     /// Whether the grant or the client is not valid any more, so that repeating the request does not help.
@@ -227,7 +232,7 @@ impl TokenError {
         let codes = ["invalid_grant", "invalid_client", "unauthorized_client"];
         // Some servers have codes of their own, such as `bad_refresh_token`.
         let is_final = |code: &str| codes.contains(&code) || code.contains("refresh_token");
-        matches!(self, Self::Refused { code: Some(code), .. } if is_final(code))
+        matches!(self, Self::Refused(Refusal { code: Some(code), .. }) if is_final(code))
     }
 }
 
@@ -241,7 +246,7 @@ impl From<TokenError> for LoginError {
     fn from(error: TokenError) -> Self {
         match error {
             TokenError::Request(error) => Self::Request(error),
-            TokenError::Refused { reason, .. } => Self::Exchange(reason),
+            TokenError::Refused(refusal) => Self::Exchange(refusal.reason),
             TokenError::Bound => Self::TokenType,
             TokenError::Invalid => Self::InvalidToken,
         }
@@ -249,9 +254,6 @@ impl From<TokenError> for LoginError {
 }
 
 const FORM: &str = "application/x-www-form-urlencoded";
-
-/// The members that are read from a response that is a form, besides the token and the error.
-const FORM_MEMBERS: &[&str] = &["error_description", "expires_in", "refresh_token", "scope", "token_type"];
 
 /// Types of tokens that need more than a header (RFC 9449, and others).
 const BOUND_TYPES: &[&str] = &["dpop", "mac", "pop"];
@@ -388,10 +390,11 @@ mod tests {
             (200, r#"{ "access_token": 5 }"#, None, "its response has no `access_token`"),
         ] {
             let error = Tokens::read(&response(status, body)).unwrap_err();
-            let expected = TokenError::Refused { code: code.map(str::to_owned), reason: reason.to_owned() };
+            let expected = TokenError::Refused(Refusal { code: code.map(str::to_owned), reason: reason.to_owned() });
             assert_eq!(error, expected, "{status} {body}");
         }
-        let TokenError::Refused { reason, .. } = read(&json!({ "error": "x".repeat(5000) })).unwrap_err() else {
+        let TokenError::Refused(Refusal { reason, .. }) = read(&json!({ "error": "x".repeat(5000) })).unwrap_err()
+        else {
             panic!()
         };
         assert!(reason.chars().count() <= 301, "{reason}");

@@ -72,7 +72,7 @@ async fn the_secret_of_a_configured_client_is_sent_where_it_is_accepted() {
         site.log_in_as(&secret_client()).await.unwrap();
         assert_eq!(site.count("POST /token"), requests);
     }
-    // A wrong secret is told, and the first answer counts.
+    // The error of a wrong secret is that of the first answer.
     let site = Site::new().await;
     site.state().secret_in = Some("nowhere");
     let error = site.log_in_as(&secret_client()).await.unwrap_err();
@@ -206,7 +206,10 @@ async fn an_error_in_a_200_is_an_error() {
             )
         };
         assert!(message.contains(&expected), "{message}");
-        assert_eq!(store.load("far", &site.url).unwrap().is_none(), needs_login, "{code}");
+        let kept = store.load("far", &site.url).unwrap().unwrap();
+        assert_eq!(kept.is_usable(), !needs_login, "{code}");
+        let kept = serde_json::to_string(&kept).unwrap();
+        assert_eq!(kept.contains("access-") || kept.contains("refresh-"), !needs_login, "{code}");
     }
 }
 
@@ -290,7 +293,7 @@ async fn a_document_that_does_not_fit_hides_no_other() {
         site.log_in().await;
         assert_eq!(site.sent("GET /authorize", "resource"), Some(site.url.clone()));
     }
-    // If nothing fits, the first document that does not is told.
+    // If nothing fits, the error is about the first document.
     site.state().instead.insert("GET /named", json(json!({ "resource": "https://far.example/mcp" })));
     site.state().instead.insert(RESOURCE, none());
     let error = site.start(&OAuthClient::default()).await.err().unwrap();
@@ -488,6 +491,13 @@ async fn a_client_registers_again_with_another_authorization_server() {
 #[tokio::test]
 async fn the_secret_of_a_configured_client_is_not_told_to_another_authorization_server() {
     let (site, other, before) = moved().await;
+    // The end of the login does not end the binding.
+    site.state().refresh_is_valid = false;
+    let store = Arc::new(Store::default());
+    store.save("far", &site.url, Some(&before)).unwrap();
+    assert!(site.open(&store).await.unwrap_err().contains("login required"));
+    let before = store.load("far", &site.url).unwrap().unwrap();
+    assert!(!before.is_usable());
     let error = site.log_in_again(&secret_client(), Some(&before)).await.unwrap_err();
     let expected = format!(
         "the server names the authorization server {}, but `oauth.clientId` is registered with {}; if that is right, set \

@@ -107,7 +107,11 @@ async fn a_login_that_is_revoked_must_be_repeated_and_takes_effect_at_once() {
         assert!(message.contains("login required: run `execbox login far`"), "{message}");
     }
     assert_eq!(site.count("POST /token"), 2, "the rejected refresh token is not sent again");
-    assert_eq!(store.load("far", &site.url).unwrap(), None);
+    let ended = store.load("far", &site.url).unwrap().unwrap();
+    let stored = serde_json::to_string(&ended).unwrap();
+    assert!(!ended.is_usable() && !stored.contains("access-") && !stored.contains("refresh-"), "{stored}");
+    assert!(revoke(&ended, "", Duration::from_mins(1)).await.unwrap(), "nothing is left to revoke");
+    assert_eq!(site.count("POST /revoke"), 0);
     store.save("far", &site.url, Some(&site.log_in().await)).unwrap();
     assert_eq!(run(&upstream, "await far.ask({})").await.outcome, Ok(Some(json!("fine"))));
     // A failure that may be temporary does not end the login.

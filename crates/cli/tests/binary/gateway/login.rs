@@ -129,7 +129,7 @@ fn command(dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(BINARY);
     command.args(arguments).args(["--config", "servers.json"]).current_dir(dir).stdin(Stdio::null());
     command.env("XDG_CONFIG_HOME", dir.join("home")).env("NO_COLOR", "1");
-    // Tests do not use the keyring of whoever runs them.
+    // Tests do not use the keyring of the user.
     command.env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent");
     command
 }
