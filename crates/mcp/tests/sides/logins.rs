@@ -424,6 +424,20 @@ async fn a_scope_that_a_call_lacks_is_requested_by_the_next_login() {
 }
 
 #[tokio::test]
+async fn a_lacking_scope_is_known_by_the_status_or_by_the_error() {
+    for (status, challenge) in [(403, "scope=\"write\""), (401, "error=\"insufficient_scope\", scope=\"write\"")] {
+        let (site, store) = without_write().await;
+        let upstream = site.open(&store).await.unwrap();
+        let answer = (status, format!("WWW-Authenticate: Bearer {challenge}\r\n"), String::new());
+        site.state().instead.insert("POST /mcp", answer);
+        let message = failure(&upstream, "await far.ask({})").await;
+        assert!(message.contains("the login lacks the scope \"write\""), "{status}: {message}");
+        assert_eq!(store.load("far", &site.url).unwrap().unwrap().missing_scopes(), ["write"]);
+        assert_eq!(site.count("POST /token"), 1, "a token that is accepted is not renewed");
+    }
+}
+
+#[tokio::test]
 async fn scopes_that_a_server_asks_for_are_limited() {
     let (site, store) = without_write().await;
     let upstream = site.open(&store).await.unwrap();
