@@ -13,6 +13,7 @@ while read -r line; do
   error() { printf '{"jsonrpc":"2.0","id":%s,"error":{"code":%s,"message":"%s"}}\n' "$id" "$1" "$2"; }
   case "$1:$line" in
     silent:*) ;;
+    *'"method":"server/discover"'*) error -32601 "unknown method" ;;
     rude:*'"method":"initialize"'*) error -32000 "not with $TOKEN" ;;
     *'"method":"initialize"'*) result '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"fake","version":"1"},"instructions":"Use '"$TOKEN"'"}' ;;
     *'"method":"tools/list"'*) result '{"tools":['"$(tool hello),$(tool env),$(tool fail),$(tool refuse),$(tool slow),$(tool die)"',{"name":"broken","inputSchema":{"type":"'"$TOKEN"'"}}]}' ;;

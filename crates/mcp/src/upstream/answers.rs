@@ -201,6 +201,11 @@ impl Answers {
         self.requests().remove(request);
     }
 
+    /// Records that all requests have ended.
+    pub(super) fn forget_all(&self) {
+        self.requests().clear();
+    }
+
     fn requests(&self) -> MutexGuard<'_, HashMap<RequestId, Expected>> {
         self.0.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }

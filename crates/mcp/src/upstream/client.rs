@@ -8,9 +8,9 @@ use std::sync::Arc;
 use rmcp::ClientHandler;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
-    ElicitResult, ErrorData, Implementation, ListRootsResult, ProgressNotificationParam, ProtocolVersion,
+    ElicitResult, ErrorData, Implementation, ListRootsResult, ProgressNotificationParam,
 };
-use rmcp::service::{ClientLifecycleMode, NotificationContext, RequestContext, RoleClient};
+use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use tokio::sync::Notify;
 
 use super::progress::CallsInProgress;
@@ -23,25 +23,12 @@ pub(super) struct Client {
     pub(super) forwarding: Forwarding,
     pub(super) tools_changed: Arc<Notify>,
     pub(super) progress: CallsInProgress,
-    /// The version that is offered in the handshake.
-    pub(super) version: ProtocolVersion,
-}
-
-impl Client {
-    /// A client that offers this version, and how it connects.
-    pub(super) fn with(&self, version: &ProtocolVersion) -> (Self, ClientLifecycleMode) {
-        let lifecycle = match version.has_initialize() {
-            true => ClientLifecycleMode::Initialize,
-            false => ClientLifecycleMode::Discover { preferred_versions: vec![version.clone()] },
-        };
-        (Self { version: version.clone(), ..self.clone() }, lifecycle)
-    }
 }
 
 impl ClientHandler for Client {
     fn get_info(&self) -> ClientConfig {
         let implementation = Implementation::new("execbox", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(self.capabilities.clone(), implementation).with_protocol_version(self.version.clone())
+        ClientConfig::new(self.capabilities.clone(), implementation)
     }
 
     async fn create_elicitation(
@@ -49,7 +36,7 @@ impl ClientHandler for Client {
         request: ElicitRequestParams,
         _: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        self.forwarding.elicit(request).await
+        self.forwarding.elicit(&self.forwarding.waiting()?, request).await
     }
 
     async fn create_message(
@@ -57,7 +44,7 @@ impl ClientHandler for Client {
         request: CreateMessageRequestParams,
         _: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
-        self.forwarding.sample(request).await
+        self.forwarding.sample(&self.forwarding.waiting()?, request).await
     }
 
     async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {

@@ -1,28 +1,29 @@
 //! Connecting to an MCP server: a child process, a URL or a byte stream, and the handshake over it.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use execbox::transport::Stream;
+use futures_util::future::BoxFuture;
 use rmcp::model::{ErrorCode, ErrorData, ProtocolVersion};
-use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, RoleClient, RunningService};
-use rmcp::transport::IntoTransport;
-use serde_json::Value as Json;
+use rmcp::service::{RoleClient, RunningService, serve_directly};
+use rmcp::transport::Transport;
 use tokio::sync::Notify;
 
 use super::answers::Answers;
 use super::child::{Child, ChildCommand};
 use super::client::Client;
+use super::handshake::{HandshakeError, Start, begin, named_versions};
 use super::http::{self, HttpEndpoint};
 use super::pipe::{Disconnect, Pipe};
 use super::progress::CallsInProgress;
 use super::received::Received;
 use super::requests::Forwarding;
 use super::unasked::Unasked;
-use super::{HttpProtocol, MAX_MESSAGE, Route, UpstreamOptions, no_response, transport_reason};
-use crate::Secrets;
+use super::{HttpProtocol, MAX_MESSAGE, Route, UpstreamOptions, no_response};
 use crate::text::truncate;
 
 /// A server to connect to, any number of times.
@@ -39,6 +40,7 @@ pub(super) struct Connection {
     disconnect: Disconnect,
     answers: Answers,
     progress: CallsInProgress,
+    forwarding: Forwarding,
     child: Option<Child>,
 }
 
@@ -50,121 +52,124 @@ pub(super) struct ConnectError {
     path: Option<String>,
     /// The last lines that the child process wrote to standard error.
     stderr_tail: Vec<String>,
-    /// What the server may accept instead.
-    alternative: Option<Alternative>,
+    /// Other ways to connect that the server may accept.
+    alternatives: Vec<Way>,
+    /// Whether the failure of the next way says more.
+    is_provisional: bool,
     /// Whether the connection was lost during the handshake.
     is_lost: bool,
     /// Whether the server has opened a stream of the older transport.
     is_sse: bool,
 }
 
-/// Another way to connect to a server that has rejected the first message.
+/// A way to connect to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Alternative {
-    /// Other versions of the protocol, to be tried in this order.
-    Versions(Vec<ProtocolVersion>),
-    /// HTTP with SSE.
-    OlderTransport,
+pub(super) struct Way {
+    start: Start,
+    /// Whether HTTP is used with the older transport.
+    is_sse: bool,
 }
 
-/// The versions to try after an error: those that the server names, the newest first; else the one without a handshake, and
-/// one that many servers know.
-fn other_versions(error: &ErrorData) -> Vec<ProtocolVersion> {
-    let said = format!("{} {}", error.message, error.data.as_ref().map(Json::to_string).unwrap_or_default());
-    let sent = ProtocolVersion::LATEST_WITH_INITIALIZE;
-    let named = |version: &&ProtocolVersion| **version != sent && said.contains(version.as_str());
-    let named: Vec<_> = ProtocolVersion::KNOWN_VERSIONS.iter().rev().filter(named).cloned().collect();
-    match named.len() {
-        0 => vec![ProtocolVersion::V_2026_07_28, ProtocolVersion::V_2025_06_18],
-        _ => named,
+impl Way {
+    fn streamable(start: Start) -> Self {
+        Self { start, is_sse: false }
     }
 }
 
 impl Endpoint {
-    /// Connects. If the server rejects the version of the `initialize` handshake and names others, tries the newest of them. If it
-    /// rejects the handshake otherwise, tries the protocol of 2026-07-28, which has no handshake, and then an old version.
-    /// If a server over HTTP rejects the first message, tries the older transport. `tools_changed` is notified when the
-    /// server reports a change of its tools.
+    /// Connects, in the known way if there is one. Servers that fail may accept other versions of the protocol, or the older
+    /// transport: what the failure suggests is tried, each way once. Returns how to connect again. `tools_changed` is notified
+    /// when the server reports a change of its tools.
     pub(super) async fn connect(
         &self,
+        known: Option<Way>,
         tools_changed: &Arc<Notify>,
         unasked: &Unasked,
         options: &UpstreamOptions,
-    ) -> Result<Connection, ConnectError> {
+    ) -> Result<(Connection, Way), ConnectError> {
         let progress = CallsInProgress::default();
         let client = Client {
             capabilities: options.clients.offered().await,
             tools_changed: Arc::clone(tools_changed),
             forwarding: Forwarding::new(progress.clone(), options.clients.clone()),
             progress,
-            version: ProtocolVersion::LATEST_WITH_INITIALIZE,
         };
-        let protocol = self.protocol();
-        let is_sse = protocol == HttpProtocol::Sse;
-        let first = self.attempt(client.clone(), ClientLifecycleMode::Initialize, is_sse, unasked, options).await;
-        let Err(error) = first else { return first };
-        match &error.alternative {
-            Some(Alternative::Versions(versions)) => {
-                for version in versions {
-                    let (client, lifecycle) = client.with(version);
-                    if let Ok(connected) = self.attempt(client, lifecycle, is_sse, unasked, options).await {
-                        return Ok(connected);
+        let mut ways = VecDeque::from([known.unwrap_or_else(|| self.first_way())]);
+        let (mut tried, mut failure) = (Vec::new(), None::<ConnectError>);
+        while let Some(way) = ways.pop_front() {
+            match self.attempt(client.clone(), &way, unasked, options).await {
+                Ok((connection, start)) => return Ok((connection, Way { start, ..way })),
+                Err(error) => {
+                    tried.push(way);
+                    ways.extend(error.alternatives.iter().filter(|way| self.has(way) && !tried.contains(way)).cloned());
+                    if failure.as_ref().is_none_or(|earlier| earlier.is_provisional || error.is_sse) {
+                        failure = Some(error);
                     }
                 }
             }
-            Some(Alternative::OlderTransport) if protocol == HttpProtocol::Detect => {
-                let older = self.attempt(client, ClientLifecycleMode::Initialize, true, unasked, options).await;
-                return older.map_err(|older| if older.is_sse { older } else { error });
-            }
-            _ => {}
         }
-        Err(error)
+        Err(failure.unwrap_or_else(|| ConnectError::new("no way to connect".to_owned())))
     }
 
-    fn protocol(&self) -> HttpProtocol {
-        if let Self::Http(endpoint) = self { endpoint.protocol() } else { HttpProtocol::Streamable }
+    fn first_way(&self) -> Way {
+        match self {
+            Self::Http(endpoint) if endpoint.protocol() == HttpProtocol::Sse => OLDER_TRANSPORT,
+            _ => Way::streamable(Start::Detect(PATIENCE)),
+        }
+    }
+
+    /// Whether the configuration permits a way.
+    fn has(&self, way: &Way) -> bool {
+        let Self::Http(endpoint) = self else { return !way.is_sse };
+        match endpoint.protocol() {
+            HttpProtocol::Detect => true,
+            HttpProtocol::Sse => way.is_sse,
+            HttpProtocol::Streamable => !way.is_sse,
+        }
     }
 
     async fn attempt(
         &self,
         client: Client,
-        lifecycle: ClientLifecycleMode,
-        is_sse: bool,
+        way: &Way,
         unasked: &Unasked,
         options: &UpstreamOptions,
-    ) -> Result<Connection, ConnectError> {
+    ) -> Result<(Connection, Start), ConnectError> {
         let disconnect = Disconnect::default();
-        let (timeout, secrets) = (options.connect_timeout, &options.secrets);
         let (answers, mut child) = (Answers::default(), None);
-        let progress = client.progress.clone();
+        let (progress, forwarding) = (client.progress.clone(), client.forwarding.clone());
         let received = Received::new(&answers, unasked, &disconnect);
+        let (start, timeout) = (&way.start, options.connect_timeout);
         let service = match self {
             Self::Child(command) => {
                 let spawned = command.spawn(&options.secrets, &answers, unasked, &disconnect);
                 let (pipe, process) = spawned.map_err(|error| ConnectError::of_spawn(&error, command, options))?;
                 child = Some(process);
-                serve(client, pipe, lifecycle, timeout, secrets).await
+                serve(client, pipe, start, options).await
             }
-            Self::Http(endpoint) if is_sse => {
-                let opened = tokio::time::timeout(timeout, endpoint.open_sse(&received, secrets)).await;
+            Self::Http(endpoint) if way.is_sse => {
+                let opened = tokio::time::timeout(timeout, endpoint.open_sse(&received, &options.secrets)).await;
                 let opened = opened.unwrap_or_else(|_| Err(no_response(timeout)));
-                let (reader, writer) = opened.map_err(|reason| ConnectError::new(secrets.redact(reason)))?;
+                let (reader, writer) = opened.map_err(|reason| ConnectError::new(options.secrets.redact(reason)))?;
                 let pipe = Pipe::new(reader, writer, &answers, unasked, &disconnect, None);
-                let served = serve(client, pipe, lifecycle, timeout, secrets).await;
-                served.map_err(|error| ConnectError { is_sse, ..error })
+                let served = serve(client, pipe, start, options).await;
+                served.map_err(|error| ConnectError { is_sse: true, ..error })
             }
             Self::Http(endpoint) => {
                 let transport = endpoint.transport(&received, &client.tools_changed);
-                serve(client, transport, lifecycle, timeout, secrets).await
+                serve(client, transport, start, options).await
             }
             Self::Stream(open) => {
                 let (reader, writer) = tokio::io::split(open());
                 let pipe = Pipe::new(reader, writer, &answers, unasked, &disconnect, None);
-                serve(client, pipe, lifecycle, timeout, secrets).await
+                serve(client, pipe, start, options).await
             }
         };
         match service {
-            Ok(service) => Ok(Connection { service, disconnect, answers, progress, child }),
+            Ok((service, start)) => {
+                answers.forget_all();
+                Ok((Connection { service, disconnect, answers, progress, forwarding, child }, start))
+            }
             Err(mut error) => {
                 if let Some(child) = &child {
                     error.stderr_tail = child.stderr_tail().await;
@@ -179,31 +184,24 @@ impl Endpoint {
     }
 }
 
-async fn serve<E, A>(
+/// A connection after its handshake, and how the next one begins.
+type Served = (RunningService<RoleClient, Client>, Start);
+
+/// Begins a connection and serves it. The future is boxed: rustc cannot show of the whole that it can be sent between threads.
+fn serve<'a, T: Transport<RoleClient> + 'static>(
     client: Client,
-    transport: impl IntoTransport<RoleClient, E, A>,
-    lifecycle: ClientLifecycleMode,
-    timeout: Duration,
-    secrets: &Secrets,
-) -> Result<RunningService<RoleClient, Client>, ConnectError>
-where
-    E: std::error::Error + Send + Sync + 'static,
-{
-    match tokio::time::timeout(timeout, client.serve_with_lifecycle(transport, lifecycle)).await {
-        Ok(Ok(service)) => Ok(service),
-        Ok(Err(ClientInitializeError::JsonRpcError(error))) => {
-            let reason = truncate(error.message.to_string(), MAX_MESSAGE);
-            let versions = REJECTIONS.contains(&error.code).then(|| other_versions(&error));
-            Err(ConnectError { alternative: versions.map(Alternative::Versions), ..ConnectError::new(reason) })
+    mut transport: T,
+    start: &'a Start,
+    options: &'a UpstreamOptions,
+) -> BoxFuture<'a, Result<Served, ConnectError>> {
+    let timeout = options.connect_timeout;
+    Box::pin(async move {
+        match tokio::time::timeout(timeout, begin(&mut transport, &client, start.clone())).await {
+            Ok(Ok((info, start))) => Ok((serve_directly(client, transport, Some(info)), start)),
+            Ok(Err(error)) => Err(ConnectError::of_handshake(error, start, options)),
+            Err(_) => Err(ConnectError::new(no_response(timeout))),
         }
-        Ok(Err(ClientInitializeError::TransportError { error, .. })) => {
-            let reason = transport_reason(&error, &Disconnect::default(), secrets);
-            let alternative = http::may_be_sse(&*error.error).then_some(Alternative::OlderTransport);
-            Err(ConnectError { is_lost: true, alternative, ..ConnectError::new(reason) })
-        }
-        Ok(Err(_)) => Err(ConnectError { is_lost: true, ..ConnectError::new("handshake failed".to_owned()) }),
-        Err(_) => Err(ConnectError::new(no_response(timeout))),
-    }
+    })
 }
 
 impl Connection {
@@ -213,6 +211,7 @@ impl Connection {
             disconnect: self.disconnect.clone(),
             answers: self.answers.clone(),
             progress: self.progress.clone(),
+            forwarding: Some(self.forwarding.clone()),
         }
     }
 
@@ -232,7 +231,37 @@ impl Connection {
 
 impl ConnectError {
     fn new(reason: String) -> Self {
-        Self { reason, path: None, stderr_tail: Vec::new(), alternative: None, is_lost: false, is_sse: false }
+        let (path, stderr_tail, alternatives) = (None, Vec::new(), Vec::new());
+        Self { reason, path, stderr_tail, alternatives, is_provisional: false, is_lost: false, is_sse: false }
+    }
+
+    fn of_handshake<E>(error: HandshakeError<E>, start: &Start, options: &UpstreamOptions) -> Self
+    where
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let legacy = || vec![Way::streamable(Start::Initialize(ProtocolVersion::LATEST_WITH_INITIALIZE))];
+        match error {
+            HandshakeError::Refused(error) => {
+                let reason = truncate(error.message.to_string(), MAX_MESSAGE);
+                Self { alternatives: other_versions(&error, start, options.connect_timeout), ..Self::new(reason) }
+            }
+            HandshakeError::Lost { error, in_discovery } => {
+                let error = error.as_ref().map(|error| error as &(dyn std::error::Error + Send + Sync + 'static));
+                let reason = error.and_then(|error| http::reason(error, &options.secrets));
+                let is_answered = error.is_none_or(http::is_answered);
+                let alternatives = match error {
+                    _ if in_discovery && is_answered => legacy(),
+                    Some(error) if http::may_be_sse(error) => vec![OLDER_TRANSPORT],
+                    _ => Vec::new(),
+                };
+                let reason = reason.unwrap_or_else(|| "handshake failed".to_owned());
+                Self { is_lost: true, is_provisional: in_discovery, alternatives, ..Self::new(reason) }
+            }
+            HandshakeError::Silent => {
+                let reason = no_response(PATIENCE);
+                Self { is_provisional: true, alternatives: legacy(), ..Self::new(reason) }
+            }
+        }
     }
 
     fn of_spawn(error: &io::Error, command: &ChildCommand, options: &UpstreamOptions) -> Self {
@@ -269,10 +298,36 @@ impl fmt::Display for ConnectError {
     }
 }
 
+/// Other versions to try after an error: those that the server names, the newest first; else the modern one and one that many
+/// servers know. A server that is asked in the modern way a second time has as long for its answer as for connecting.
+fn other_versions(error: &ErrorData, start: &Start, timeout: Duration) -> Vec<Way> {
+    if !REJECTIONS.contains(&error.code) {
+        return Vec::new();
+    }
+    let mut versions: Vec<_> = named_versions(error).collect();
+    if versions.is_empty() {
+        versions = vec![ProtocolVersion::V_2026_07_28, ProtocolVersion::V_2025_06_18];
+    }
+    let start_of = |version: ProtocolVersion| match version.has_initialize() {
+        true => Start::Initialize(version),
+        false => Start::Detect(timeout),
+    };
+    let is_new = |way: &Start| !matches!((way, start), (Start::Detect(_), Start::Detect(_))) && way != start;
+    versions.into_iter().map(start_of).filter(is_new).map(Way::streamable).collect()
+}
+
 /// The errors with which servers reject an unknown handshake.
-const REJECTIONS: [ErrorCode; 4] = [
+const REJECTIONS: [ErrorCode; 6] = [
     ErrorCode::METHOD_NOT_FOUND,
     ErrorCode::UNSUPPORTED_PROTOCOL_VERSION,
+    ErrorCode::HEADER_MISMATCH,
+    ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY,
     ErrorCode::INVALID_REQUEST,
     ErrorCode::INVALID_PARAMS,
 ];
+
+/// HTTP with SSE, which servers of 2024-11-05 have.
+const OLDER_TRANSPORT: Way = Way { start: Start::Initialize(ProtocolVersion::LATEST_WITH_INITIALIZE), is_sse: true };
+
+/// How long a server may take for its answer in the modern way before it is asked in the legacy way.
+const PATIENCE: Duration = Duration::from_secs(3);

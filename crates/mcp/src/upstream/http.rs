@@ -129,6 +129,18 @@ pub(super) fn reason(error: &(dyn Error + Send + Sync + 'static), secrets: &Secr
     Some(reason_of(error.downcast_ref()?, secrets))
 }
 
+/// Whether a server has answered, with a failure that another first message may not have.
+pub(super) fn is_answered(error: &(dyn Error + Send + Sync + 'static)) -> bool {
+    match error.downcast_ref::<Failure>() {
+        Some(StreamableHttpError::Client(RequestError::Unexpected(response))) => {
+            let is_refused = matches!(response.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+            !is_refused && response.status != StatusCode::TOO_MANY_REQUESTS
+        }
+        Some(_) => false,
+        None => true, // The connection is no HTTP.
+    }
+}
+
 /// Whether a server rejects the first message with a status that servers of the older transport use.
 pub(super) fn may_be_sse(error: &(dyn Error + Send + Sync + 'static)) -> bool {
     let Some(StreamableHttpError::Client(RequestError::Unexpected(response))) = error.downcast_ref::<Failure>() else {

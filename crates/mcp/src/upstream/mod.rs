@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `handle` | [`Upstream`]: the current provider, and when its tools are listed again |
 //! | `reconnect` | the connection of an [`Upstream`], restored when it is lost |
+//! | `handshake` | the first messages: which versions of the protocol a server speaks |
 //! | `endpoint` | connecting to a child process (`child`), a URL (`http`, `http_client`, `posted`, `sse`) or a byte stream |
 //! | `sessions` | what is known of the sessions of a connection over HTTP |
 //! | `pipe`, `lines` | MCP over byte streams, with limits |
@@ -17,6 +18,7 @@
 //! | `lenient` | for both: messages and lists of tools that are not quite as MCP defines them |
 //! | `answers`, `unanswered`, `unasked` | for both: requests in each direction, unrequested messages |
 //! | `import`, `tool`, `call_result`, `progress` | tools of MCP as tools of a provider |
+//! | `input`, `requests` | what servers ask during a call, forwarded to the client |
 //! | `resources` | resources of MCP as two more tools |
 //!
 //! Servers are offered the capabilities of [`UpstreamOptions::clients`] (sampling, roots, elicitation). Prompts are ignored.
@@ -27,9 +29,11 @@ mod child;
 mod client;
 mod endpoint;
 mod handle;
+mod handshake;
 mod http;
 mod http_client;
 mod import;
+mod input;
 mod lenient;
 mod lines;
 mod options;
@@ -68,6 +72,7 @@ pub use options::{HttpProtocol, ResultFormat, UpstreamOptions};
 use answers::Answers;
 use pipe::Disconnect;
 use progress::CallsInProgress;
+use requests::Forwarding;
 
 /// Why an MCP server is not available as a provider.
 #[derive(Debug, thiserror::Error)]
@@ -128,13 +133,15 @@ struct Route {
     disconnect: Disconnect,
     answers: Answers,
     progress: CallsInProgress,
+    /// `None` if the owner of the connection handles requests of the server.
+    forwarding: Option<Forwarding>,
 }
 
 impl Route {
     /// A connection whose owner handles notifications, and knows when it is lost.
     fn over(peer: Peer<RoleClient>) -> Self {
         let (disconnect, answers, progress) = Default::default();
-        Self { peer, disconnect, answers, progress }
+        Self { peer, disconnect, answers, progress, forwarding: None }
     }
 }
 

@@ -33,6 +33,14 @@ pub(super) struct Waiting {
     _calls: Vec<WaitForPerson>,
 }
 
+impl Waiting {
+    /// A single call. `None` if no client has started its program.
+    pub(super) fn of_call(context: &ToolContext, secrets: &Secrets) -> Option<Self> {
+        let (origin, server) = (context.attached::<Origin>()?.clone(), Arc::clone(&context.provider));
+        Some(Self { origin, server, secrets: secrets.clone(), _calls: vec![context.wait_for_person()] })
+    }
+}
+
 /// The registration of a call, which ends when it is dropped.
 pub(super) struct InProgress {
     calls: CallsInProgress,

@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, Notify};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::endpoint::{ConnectError, Connection, Endpoint};
+use super::endpoint::{ConnectError, Connection, Endpoint, Way};
 use super::pipe::Disconnect;
 use super::unasked::Unasked;
 use super::{Route, Router, UpstreamError, UpstreamOptions, no_response};
@@ -37,12 +37,17 @@ pub(super) struct Reconnecting {
     /// Whether a ping is pending.
     is_pinging: Arc<AtomicBool>,
     closing: CancellationToken,
-    state: Mutex<State>,
+    /// `None` once it is closed.
+    open: Mutex<Option<Open>>,
 }
 
-enum State {
-    Open { connection: Connection, retry_at: Instant },
-    Closed,
+/// The last connection.
+struct Open {
+    connection: Connection,
+    /// How the server was connected.
+    way: Way,
+    /// When the server is connected again after a loss.
+    retry_at: Instant,
 }
 
 impl Reconnecting {
@@ -53,7 +58,8 @@ impl Reconnecting {
     ) -> Result<(Self, Route), UpstreamError> {
         let (tools_changed, unasked) = (Arc::new(Notify::new()), Unasked::new(options.changes.clone()));
         let failed = |error: ConnectError| UpstreamError::Connect { name: name.to_owned(), reason: error.to_string() };
-        let connection = connect(&endpoint, &tools_changed, &unasked, &options).await.map_err(failed)?;
+        let connecting = connect(&endpoint, None, &tools_changed, &unasked, &options);
+        let (connection, way) = connecting.await.map_err(failed)?;
         let route = connection.route();
         let reconnecting = Self {
             name: name.to_owned(),
@@ -66,7 +72,7 @@ impl Reconnecting {
             was_lost: AtomicBool::new(false),
             is_pinging: Arc::default(),
             closing: CancellationToken::new(),
-            state: Mutex::new(State::Open { connection, retry_at: Instant::now() }),
+            open: Mutex::new(Some(Open { connection, way, retry_at: Instant::now() })),
         };
         Ok((reconnecting, route))
     }
@@ -99,18 +105,16 @@ impl Reconnecting {
 
     pub(super) async fn close(&self) {
         self.closing.cancel(); // A task that is connecting holds the lock.
-        let previous = std::mem::replace(&mut *self.state.lock().await, State::Closed);
-        if let State::Open { connection, .. } = previous {
+        let previous = self.open.lock().await.take();
+        if let Some(Open { connection, .. }) = previous {
             connection.close(CLOSE_TIMEOUT).await;
         }
     }
 
     /// The current connection; a new one if it was lost and the pause is over, or soon is.
     async fn current(&self) -> Result<Route, ToolError> {
-        let mut state = self.state.lock().await;
-        let State::Open { connection, retry_at } = &mut *state else {
-            return Err(self.closed());
-        };
+        let mut open = self.open.lock().await;
+        let Open { connection, way, retry_at } = open.as_mut().ok_or_else(|| self.closed())?;
         if !connection.is_lost() {
             return Ok(connection.route());
         }
@@ -121,9 +125,10 @@ impl Reconnecting {
         }
         tokio::time::sleep(pause).await;
         *retry_at = self.backoff.next_attempt();
-        let connecting = Box::pin(connect(&self.endpoint, &self.tools_changed, &self.unasked, &self.options));
+        let known = Some(way.clone());
+        let connecting = Box::pin(connect(&self.endpoint, known, &self.tools_changed, &self.unasked, &self.options));
         let connected = self.closing.run_until_cancelled(connecting).await.ok_or_else(|| self.closed())?;
-        *connection = connected.map_err(|error| {
+        (*connection, *way) = connected.map_err(|error| {
             ToolError::new(format!("MCP server {:?} is not connected: {}", self.name, error.guest_message()))
         })?;
         self.tools_changed.notify_one();
@@ -177,17 +182,18 @@ async fn ping(peer: &Peer<RoleClient>, disconnect: &Disconnect, timeout: Duratio
 
 async fn connect(
     endpoint: &Endpoint,
+    known: Option<Way>,
     tools_changed: &Arc<Notify>,
     unasked: &Unasked,
     options: &UpstreamOptions,
-) -> Result<Connection, ConnectError> {
-    let connection = endpoint.connect(tools_changed, unasked, options).await?;
+) -> Result<(Connection, Way), ConnectError> {
+    let (connection, way) = endpoint.connect(known, tools_changed, unasked, options).await?;
     unasked.connected();
     let peer = connection.route().peer;
     if peer.peer_info().is_some_and(|info| info.protocol_version >= ProtocolVersion::V_2026_07_28) {
         tokio::spawn(subscribe(peer, Arc::clone(tools_changed)));
     }
-    Ok(connection)
+    Ok((connection, way))
 }
 
 /// Subscribes to changes of the tools, as the protocol requires since 2026-07-28. Ends with the connection.

@@ -36,8 +36,11 @@ impl Forwarding {
 
     /// Forwards a request for input. The message names the server, so that no server can pretend to be another one, or the
     /// gateway.
-    pub(super) async fn elicit(&self, mut request: ElicitRequestParams) -> Result<ElicitResult, ErrorData> {
-        let waiting = self.waiting()?;
+    pub(super) async fn elicit(
+        &self,
+        waiting: &Waiting,
+        mut request: ElicitRequestParams,
+    ) -> Result<ElicitResult, ErrorData> {
         let mode = match &request {
             ElicitRequestParams::UrlElicitationParams { .. } => ElicitationMode::Url,
             _ => ElicitationMode::Form,
@@ -62,14 +65,17 @@ impl Forwarding {
         };
         let text = visible(std::mem::take(message), &waiting.secrets);
         *message = format!("The server {:?} asks:\n\n{text}", waiting.server);
-        match self.forward(&waiting, ServerRequest::ElicitRequest(Request::new(request))).await? {
+        match self.forward(waiting, ServerRequest::ElicitRequest(Request::new(request))).await? {
             ClientResult::ElicitResult(result) => Ok(result),
             _ => Err(failed("the client has given another kind of answer")),
         }
     }
 
-    pub(super) async fn sample(&self, request: CreateMessageRequestParams) -> Result<CreateMessageResult, ErrorData> {
-        let waiting = self.waiting()?;
+    pub(super) async fn sample(
+        &self,
+        waiting: &Waiting,
+        request: CreateMessageRequestParams,
+    ) -> Result<CreateMessageResult, ErrorData> {
         if !offers(&waiting.origin.peer, |capabilities| capabilities.sampling.is_some()) {
             return Err(failed("the client cannot ask its model"));
         }
@@ -77,7 +83,7 @@ impl Forwarding {
         make_json_visible(&mut request);
         let request = serde_json::from_value(request).map_err(|_| failed("invalid request"))?;
         let forwarded = ServerRequest::CreateMessageRequest(Request::new(request));
-        match self.forward(&waiting, forwarded).await? {
+        match self.forward(waiting, forwarded).await? {
             ClientResult::CreateMessageResult(result) => Ok(*result),
             _ => Err(failed("the client has given another kind of answer")),
         }
@@ -92,7 +98,7 @@ impl Forwarding {
     }
 
     /// The calls in flight, if they are all of one client.
-    fn waiting(&self) -> Result<Waiting, ErrorData> {
+    pub(super) fn waiting(&self) -> Result<Waiting, ErrorData> {
         self.calls.waiting().ok_or_else(|| failed("calls of several clients, or none, are in progress"))
     }
 

@@ -15,7 +15,8 @@ use tokio::runtime::Handle;
 
 use super::answers::Answers;
 use super::call_result::with_data;
-use super::progress::InProgress;
+use super::input::{MAX_ROUNDS, RequiredInput, failed, pause};
+use super::progress::{InProgress, Waiting};
 use super::{ResultFormat, Route, Router, UpstreamOptions, call_result, lenient, no_response, reason};
 use crate::Secrets;
 use crate::text::json_exceeds;
@@ -102,11 +103,9 @@ pub(super) async fn send(
 ) -> Result<Json, ToolError> {
     let route = tokio::time::timeout(timeout, router.route()).await;
     let route = route.map_err(|_| timed_out(timeout))??;
-    let context = &context;
-    let mut pending =
-        UpstreamRequest { router, route: &route, context, id: None, in_progress: None, is_answered: false };
-    let answer = context.within(timeout, pending.answer(request, secrets)).await;
-    let answer = answer.ok_or_else(|| timed_out(timeout))?;
+    let call = UpstreamCall { router, route: &route, context: &context, secrets };
+    let answered = context.within(timeout, call.answer(request)).await;
+    let (answer, _pending) = answered.ok_or_else(|| timed_out(timeout))??;
     let is_lost = matches!(answer, Err(ServiceError::TransportClosed | ServiceError::TransportSend(_)));
     match is_lost {
         true => router.on_loss(),
@@ -121,6 +120,46 @@ pub(super) async fn send(
             let reason = reason(&error, &route.disconnect, secrets);
             let data = if let ServiceError::McpError(error) = error { error.data } else { None };
             Err(ToolError::new(format!("the MCP server failed: {}", with_data(reason, data))))
+        }
+    }
+}
+
+/// A call, which may need several requests.
+struct UpstreamCall<'a> {
+    router: &'a dyn Router,
+    route: &'a Route,
+    context: &'a ToolContext,
+    secrets: &'a Secrets,
+}
+
+impl<'a> UpstreamCall<'a> {
+    /// Sends the request until the server has no further questions. Returns the answer with its request.
+    async fn answer(
+        &self,
+        mut request: ClientRequest,
+    ) -> Result<(Result<Json, ServiceError>, UpstreamRequest<'a>), ToolError> {
+        let (mut questions, mut pauses) = (0, 0);
+        loop {
+            let Self { router, route, context, secrets } = *self;
+            let mut pending =
+                UpstreamRequest { router, route, context, id: None, in_progress: None, is_answered: false };
+            let mut answer = pending.answer(request.clone(), secrets).await;
+            let Some(required) = answer.as_mut().ok().and_then(RequiredInput::take) else {
+                return Ok((answer, pending));
+            };
+            let required = required?;
+            drop((answer, pending));
+            if required.has_requests() {
+                questions += 1;
+                if questions > MAX_ROUNDS {
+                    return Err(failed(format!("it has asked {MAX_ROUNDS} times")));
+                }
+            } else {
+                tokio::time::sleep(pause(pauses)).await;
+                pauses += 1;
+            }
+            let waiting = required.has_requests().then(|| Waiting::of_call(context, secrets)).flatten();
+            required.supply(&mut request, route.forwarding.as_ref(), waiting.as_ref()).await?;
         }
     }
 }

@@ -189,8 +189,7 @@ async fn a_child_that_fails_to_start_reports_its_last_lines_of_standard_error() 
         "MCP server \"sh\": no response within 1000 ms; last lines of standard error:\n  waiting for a key"
     );
     assert_eq!(open("exec >&-; sleep 1000", long).await, "MCP server \"sh\": handshake failed");
-    let error =
-        r#"read -r line; echo '{"jsonrpc":"2.0","id":0,"error":{"code":-1,"message":"no hunter22 today"}}'; cat"#;
+    let error = r#"while read -r line; do echo '{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"no hunter22 today"}}'; done"#;
     assert_eq!(open(error, long).await, "MCP server \"sh\": no ${API_KEY} today");
     let missing = ChildCommand { program: "/nonexistent/server".into(), ..ChildCommand::default() };
     let error = Upstream::open_child("sh", missing, UpstreamOptions::default()).await.unwrap_err();

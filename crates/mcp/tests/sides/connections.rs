@@ -448,7 +448,7 @@ async fn a_call_whose_response_has_no_answer_fails_at_once() {
 async fn a_response_that_can_be_resumed_is_resumed_once() {
     let answer =
         "data: {\"jsonrpc\":\"2.0\",\"id\":%ID%,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"late\"}]}}\n\n";
-    let answer = answer.replace("%ID%", "2"); // The third request.
+    let answer = answer.replace("%ID%", "1"); // The second request after the handshake.
     let site = Site::start().await;
     let upstream = site.open().await;
     site.state().call = Answer::Ended("id: 5\nretry: 1\ndata:\n\n");
@@ -473,9 +473,9 @@ async fn an_answer_on_the_stream_of_messages_is_accepted() {
     let calling = tokio::spawn(async move { run(&upstream, "await far.ask({})").await.outcome });
     site.called.notified().await;
     tokio::time::sleep(Duration::from_millis(20)).await;
-    // The third request.
+    // The second request after the handshake.
     site.state().said =
-        "data: {\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"there\"}]}}\n\n";
+        "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"there\"}]}}\n\n";
     site.say.notify_one();
     assert_eq!(calling.await.unwrap(), Ok(Some(json!("there"))));
 }

@@ -3,6 +3,7 @@
 
 #![allow(deprecated)] // Sampling and roots.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -13,10 +14,11 @@ use execbox_mcp::{Clients, Secrets};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ClientConfig,
     CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams, ElicitResult, ElicitationAction,
-    ElicitationCapability, ErrorData, Implementation, ListRootsResult, ListToolsResult, PaginatedRequestParams, Root,
-    RootsCapabilities, SamplingCapability, SamplingMessage, ServerCapabilities, ServerConfig,
+    ElicitationCapability, ErrorData, Implementation, InputRequest, InputRequiredResult, ListRootsRequest,
+    ListRootsResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, Request, Root, RootsCapabilities,
+    SamplingCapability, SamplingMessage, ServerCapabilities, ServerConfig,
 };
-use rmcp::service::{Peer, RequestContext, RoleClient, RoleServer, RunningService};
+use rmcp::service::{RequestContext, RoleClient, RoleServer, RunningService};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::{ClientHandler, ServerHandler, ServiceExt as _};
 use serde_json::{Value as Json, json};
@@ -25,9 +27,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::fake::{begin, call, tool, until};
 
-/// A server that asks its client: `ask` the user, `think` the model, `look` for directories.
+/// A server that asks its client: `ask` the user, `think` the model, `look` for directories. `wait` wants to be called three
+/// times, `stall` for ever. `nag` asks the user as often as it is called, `count` questions at once.
 #[derive(Clone, Default)]
 struct Asking {
+    /// Whether it speaks MCP 2026-07-28, or an older version.
+    is_modern: bool,
     /// The capabilities that the client offers.
     offered: Arc<Mutex<Option<ClientCapabilities>>>,
 }
@@ -37,13 +42,22 @@ impl ServerHandler for Asking {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
     }
 
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        match self.is_modern {
+            true => Cow::Borrowed(&[ProtocolVersion::V_2026_07_28]),
+            false => Cow::Borrowed(&[ProtocolVersion::V_2025_06_18]),
+        }
+    }
+
     async fn list_tools(
         &self,
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        *self.offered.lock().unwrap() = context.peer.peer_info().map(|info| info.capabilities.clone());
-        let tools = ["ask", "think", "look"].map(|name| tool(name, name, json!({ "type": "object" })));
+        let offered = context.peer.peer_info().map(|info| info.capabilities.clone());
+        *self.offered.lock().unwrap() = offered.or(context.meta.client_capabilities());
+        let tools =
+            ["ask", "think", "look", "wait", "nag", "stall"].map(|name| tool(name, name, json!({ "type": "object" })));
         Ok(ListToolsResult::with_all_items(tools.into()))
     }
 
@@ -52,13 +66,12 @@ impl ServerHandler for Asking {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        if self.is_modern {
+            return Ok(asked(request));
+        }
         let answer = match &*request.name {
-            "ask" => ask(&context.peer).await,
-            "think" => {
-                let message = SamplingMessage::user_text("What is six\u{e0041} times seven?");
-                let answer = context.peer.create_message(CreateMessageRequestParams::new(vec![message], 100)).await;
-                answer.map(|answer| json!(answer))
-            }
+            "ask" => context.peer.create_elicitation(form()).await.map(|answer| json!(answer)),
+            "think" => context.peer.create_message(thought()).await.map(|answer| json!(answer)),
             _ => context.peer.list_roots().await.map(|answer| json!(answer.roots)),
         };
         let answer = answer.unwrap_or_else(|error| json!({ "error": error.to_string() }));
@@ -66,13 +79,52 @@ impl ServerHandler for Asking {
     }
 }
 
-async fn ask(peer: &Peer<RoleServer>) -> Result<Json, rmcp::ServiceError> {
+/// The answer to a call, or what has to be answered before. The state has spaces and text that JSON escapes.
+fn asked(request: CallToolRequestParams) -> CallToolResponse {
+    let state = format!(" {}\t\u{e9}\"", request.name);
+    if request.name == "nag" {
+        let kinds = request.arguments.unwrap_or_default();
+        let count = kinds.get("count").and_then(Json::as_u64).unwrap_or(1);
+        let input = |at| (format!("key {at}"), InputRequest::Elicitation(Request::new(form())));
+        return InputRequiredResult::from_input_requests((0..count).map(input).collect()).into();
+    }
+    if request.name == "stall" {
+        return InputRequiredResult::from_request_state("later").into();
+    }
+    let input = match &*request.name {
+        "ask" => InputRequest::Elicitation(Request::new(form())),
+        "think" => InputRequest::CreateMessage(Request::new(thought())),
+        "look" => InputRequest::ListRoots(ListRootsRequest::default()),
+        _ => {
+            let rounds = request.request_state.unwrap_or_default() + ".";
+            return match (&*rounds, request.input_responses) {
+                ("...", None) => CallToolResult::structured(json!({ "answer": rounds })).into(),
+                (_, None) => InputRequiredResult::from_request_state(rounds).into(),
+                (_, Some(_)) => panic!("answers that nobody asked for"),
+            };
+        }
+    };
+    match request.input_responses {
+        Some(answers) => {
+            assert_eq!(request.request_state.as_deref(), Some(&*state));
+            let answer = &answers["key"];
+            let answer = answer.get("roots").unwrap_or(answer);
+            CallToolResult::structured(json!({ "answer": answer })).into()
+        }
+        None => InputRequiredResult::new(Some([("key".to_owned(), input)].into()), Some(state)).into(),
+    }
+}
+
+fn form() -> ElicitRequestParams {
     let name = json!({ "type": "string", "title": "Name\u{1b}[31m", "description": "of hunter22\u{200b}" });
     let schema = json!({ "type": "object", "properties": { "name": name } });
     let requested_schema = serde_json::from_value(schema).unwrap();
     let message = "Which name has hunter22?\u{1b}[2J\u{202e}".to_owned();
-    let form = ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema };
-    peer.create_elicitation(form).await.map(|answer| json!(answer))
+    ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema }
+}
+
+fn thought() -> CreateMessageRequestParams {
+    CreateMessageRequestParams::new(vec![SamplingMessage::user_text("What is six\u{e0041} times seven?")], 100)
 }
 
 /// A client that offers all capabilities, or none.
@@ -142,12 +194,16 @@ struct Gateway {
 
 impl Gateway {
     fn new(clients: Clients, limits: Limits) -> Self {
+        Self::of(Asking::default(), clients, limits)
+    }
+
+    fn of(asking: Asking, clients: Clients, limits: Limits) -> Self {
         let upstream = Arc::<OnceLock<Upstream>>::default();
         let source = Arc::clone(&upstream);
         let providers = move || source.get().map(Upstream::provider).into_iter().collect();
         let options = ServerOptions { clients: clients.clone(), limits, ..ServerOptions::default() };
         let server = CodeServer::new(Arc::new(InlineExecutor::new().unwrap()), providers, options);
-        Self { server, asking: Asking::default(), upstream, clients }
+        Self { server, asking, upstream, clients }
     }
 
     /// Connects to the upstream server, whose calls may take 1 s.
@@ -178,7 +234,12 @@ impl Gateway {
 
 /// A gateway for one client, over a stream.
 async fn one(client: &Asked, limits: Limits) -> (Gateway, RunningService<RoleClient, Asked>) {
-    let gateway = Gateway::new(Clients::one(), limits);
+    one_before(Asking::default(), client, limits).await
+}
+
+/// The same with this upstream server.
+async fn one_before(asking: Asking, client: &Asked, limits: Limits) -> (Gateway, RunningService<RoleClient, Asked>) {
+    let gateway = Gateway::of(asking, Clients::one(), limits);
     // The server starts before the client has connected.
     let ((), connected) = tokio::join!(Box::pin(gateway.open()), Box::pin(gateway.connect(client)));
     (gateway, connected)
@@ -194,8 +255,14 @@ async fn run(client: &RunningService<RoleClient, Asked>, code: &str) -> Json {
 
 #[tokio::test]
 async fn requests_of_servers_reach_the_client() {
+    for is_modern in [false, true] {
+        requests_reach_the_client(Asking { is_modern, ..Asking::default() }).await;
+    }
+}
+
+async fn requests_reach_the_client(asking: Asking) {
     let client = Asked { offers: true, ..Asked::default() };
-    let (gateway, connected) = one(&client, Limits::default()).await;
+    let (gateway, connected) = one_before(asking, &client, Limits::default()).await;
     let offered = gateway.asking.offered.lock().unwrap().clone().unwrap();
     let expected = json!({ "roots": {}, "sampling": {}, "elicitation": {} });
     assert_eq!(serde_json::to_value(offered).unwrap(), expected, "what the client offers");
@@ -229,27 +296,69 @@ async fn servers_do_not_wait_for_a_client_that_is_absent() {
     assert_eq!(*gateway.asking.offered.lock().unwrap(), Some(ClientCapabilities::default()));
 }
 
+/// A server may want to be called again without asking anything.
+#[tokio::test]
+async fn a_call_is_made_again_with_the_state_that_its_server_wants() {
+    let asking = Asking { is_modern: true, ..Asking::default() };
+    let (_gateway, connected) = one_before(asking, &Asked::default(), Limits::default()).await;
+    let answers = run(&connected, "return Promise.all([crm.wait({}), crm.wait({})])").await;
+    assert_eq!(answers, json!([{ "answer": "..." }, { "answer": "..." }]));
+}
+
+#[tokio::test]
+async fn calls_fail_whose_input_nobody_can_supply() {
+    let asking = Asking { is_modern: true, ..Asking::default() };
+    let (_gateway, connected) = one_before(asking, &Asked::default(), Limits::default()).await;
+    let failed = run(&connected, "await crm.ask({})").await;
+    let message = failed["error"]["message"].as_str().unwrap_or_default();
+    assert_eq!(
+        message, "crm.ask failed (line 1): the MCP server requires further input: the client cannot ask its user",
+        "{failed}"
+    );
+}
+
+#[tokio::test]
+async fn servers_do_not_ask_without_an_end() {
+    let asking = Asking { is_modern: true, ..Asking::default() };
+    let client = Asked { offers: true, ..Asked::default() };
+    let (_gateway, connected) = one_before(asking, &client, Limits::default()).await;
+    let failure = async |code: &str| run(&connected, code).await["error"]["message"].as_str().unwrap().to_owned();
+    let required = "failed (line 1): the MCP server requires further input:";
+    assert_eq!(failure("await crm.nag({})").await, format!("crm.nag {required} it has asked 10 times"));
+    assert_eq!(client.questions.lock().unwrap().len(), 10);
+    assert_eq!(failure("await crm.nag({ count: 9 })").await, format!("crm.nag {required} more than 8 answers at once"));
+    assert_eq!(client.questions.lock().unwrap().len(), 10, "no question is asked");
+    let stalled = failure("await crm.stall({})").await;
+    assert_eq!(stalled, "crm.stall failed (line 1): the MCP server failed: no response within 1000 ms");
+}
+
 /// While the user is asked, neither the timeout of the call nor that of the program ends the call.
 #[tokio::test]
 async fn time_in_which_a_user_is_asked_does_not_count() {
-    let answer = Arc::new(Notify::new());
-    let client = Asked { offers: true, answer: Some(Arc::clone(&answer)), ..Asked::default() };
-    let (_gateway, connected) = one(&client, Limits { timeout: Duration::from_secs(1), ..Limits::default() }).await;
-    let answers = tokio::join!(run(&connected, "return (await crm.ask({})).answer.action"), async {
-        tokio::time::sleep(Duration::from_millis(1500)).await;
-        answer.notify_one();
-    });
-    assert_eq!(answers.0, "accept");
+    for is_modern in [false, true] {
+        let answer = Arc::new(Notify::new());
+        let client = Asked { offers: true, answer: Some(Arc::clone(&answer)), ..Asked::default() };
+        let (asking, timeout) = (Asking { is_modern, ..Asking::default() }, Duration::from_secs(1));
+        let (_gateway, connected) = one_before(asking, &client, Limits { timeout, ..Limits::default() }).await;
+        let answers = tokio::join!(run(&connected, "return (await crm.ask({})).answer.action"), async {
+            tokio::time::sleep(Duration::from_millis(1500)).await;
+            answer.notify_one();
+        });
+        assert_eq!(answers.0, "accept");
+    }
 }
 
 #[tokio::test]
 async fn the_end_of_a_program_withdraws_what_its_servers_ask() {
-    let client = Asked { offers: true, answer: Some(Arc::default()), ..Asked::default() };
-    let (_gateway, connected) = one(&client, Limits::default()).await;
-    let handle = begin(&connected, "mcp_execute_code", "await crm.ask({})").await;
-    until(|| !client.questions.lock().unwrap().is_empty()).await;
-    handle.cancel(None).await.unwrap();
-    client.withdrawn.notified().await;
+    for is_modern in [false, true] {
+        let client = Asked { offers: true, answer: Some(Arc::default()), ..Asked::default() };
+        let asking = Asking { is_modern, ..Asking::default() };
+        let (_gateway, connected) = one_before(asking, &client, Limits::default()).await;
+        let handle = begin(&connected, "mcp_execute_code", "await crm.ask({})").await;
+        until(|| !client.questions.lock().unwrap().is_empty()).await;
+        handle.cancel(None).await.unwrap();
+        client.withdrawn.notified().await;
+    }
 }
 
 /// A request of a server does not name the call that it belongs to.
@@ -280,4 +389,25 @@ async fn over_http_a_server_reaches_the_client_whose_calls_alone_are_in_progress
     let rmcp::model::ServerResult::CallToolResult(result) = first.await_response().await.unwrap() else { panic!() };
     assert_eq!(result.structured_content.unwrap()["result"]["action"], "accept");
     assert_eq!(run(&two, "return (await crm.ask({})).answer.action").await, "accept");
+}
+
+/// A result that requires input belongs to its call.
+#[tokio::test]
+async fn over_http_modern_servers_reach_each_client() {
+    rustls::crypto::ring::default_provider().install_default().ok();
+    let gateway = Gateway::of(Asking { is_modern: true, ..Asking::default() }, Clients::many(), Limits::default());
+    gateway.open().await;
+    let http = HttpServer::bind("127.0.0.1:0", HttpOptions::default()).await.unwrap();
+    let url = http.url();
+    tokio::spawn(http.serve(gateway.server.clone(), CancellationToken::new()));
+    let (silent, asked) = (
+        Asked { offers: true, answer: Some(Arc::default()), ..Asked::default() },
+        Asked { offers: true, ..Asked::default() },
+    );
+    let one = silent.clone().serve(StreamableHttpClientTransport::from_uri(url.clone())).await.unwrap();
+    let two = asked.clone().serve(StreamableHttpClientTransport::from_uri(url)).await.unwrap();
+    let _waiting = begin(&one, "mcp_execute_code", "return (await crm.ask({})).answer").await;
+    until(|| !silent.questions.lock().unwrap().is_empty()).await;
+    assert_eq!(run(&two, "return (await crm.ask({})).answer.action").await, "accept");
+    assert_eq!((silent.questions.lock().unwrap().len(), asked.questions.lock().unwrap().len()), (1, 1));
 }
