@@ -10,7 +10,7 @@ use std::time::Duration;
 use execbox::CancellationToken;
 use rmcp::model::{
     CancelledNotificationParam, ClientCapabilities, ClientResult, ElicitationCapability, GetExtensions as _, RequestId,
-    ServerRequest,
+    RequestMetaObject, ServerRequest,
 };
 use rmcp::service::{OriginatingRequestId, Peer, PeerRequestOptions, RoleServer, ServiceError};
 use tokio::runtime::Handle;
@@ -148,6 +148,8 @@ pub(crate) struct Origin {
     pub(crate) client: Client,
     /// How long the user of the client may take for an answer.
     pub(crate) timeout: Duration,
+    /// The [trace context](crate::trace) of the request.
+    pub(crate) trace: RequestMetaObject,
     /// Fires when the program ends.
     pub(crate) ended: CancellationToken,
 }

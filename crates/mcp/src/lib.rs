@@ -53,6 +53,7 @@ mod secrets;
 pub mod server;
 pub mod servers;
 mod text;
+mod trace;
 pub mod upstream;
 
 pub use changes::Changes;

@@ -22,6 +22,7 @@ use super::{CodeServer, media};
 use crate::Secrets;
 use crate::clients::Origin;
 use crate::text::{make_visible, shown, truncate};
+use crate::trace;
 
 /// A program of a client.
 pub(super) struct Program<'a> {
@@ -44,6 +45,7 @@ impl Program<'_> {
             request: context.id.clone(),
             client: server.session.client,
             timeout: options.approval_timeout,
+            trace: trace::of_request(&context.meta),
             ended: context.ct.clone(),
         };
         let policy = options.policy.clone().map(|policy| {

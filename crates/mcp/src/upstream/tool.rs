@@ -19,6 +19,7 @@ use super::input::{MAX_ROUNDS, RequiredInput, failed, pause};
 use super::progress::{InProgress, Waiting};
 use super::{ResultFormat, Route, Router, UpstreamOptions, call_result, lenient, no_response, reason};
 use crate::Secrets;
+use crate::clients::Origin;
 use crate::text::json_exceeds;
 
 /// Converts a tool. It holds `catalog`, the charge for the list of tools.
@@ -104,7 +105,7 @@ pub(super) async fn send(
     let route = tokio::time::timeout(timeout, router.route()).await;
     let route = route.map_err(|_| timed_out(timeout))??;
     let call = UpstreamCall { router, route: &route, context: &context, secrets };
-    let answered = context.within(timeout, call.answer(request)).await;
+    let answered = context.within(timeout, Box::pin(call.answer(request))).await;
     let (answer, _pending) = answered.ok_or_else(|| timed_out(timeout))??;
     let is_lost = matches!(answer, Err(ServiceError::TransportClosed | ServiceError::TransportSend(_)));
     match is_lost {
@@ -159,7 +160,8 @@ impl<'a> UpstreamCall<'a> {
                 pauses += 1;
             }
             let waiting = required.has_requests().then(|| Waiting::of_call(context, secrets)).flatten();
-            required.supply(&mut request, route.forwarding.as_ref(), waiting.as_ref()).await?;
+            // Boxed: calls that ask nothing need no room for it.
+            Box::pin(required.supply(&mut request, route.forwarding.as_ref(), waiting.as_ref())).await?;
         }
     }
 }
@@ -179,7 +181,9 @@ struct UpstreamRequest<'a> {
 
 impl UpstreamRequest<'_> {
     async fn answer(&mut self, request: ClientRequest, secrets: &Secrets) -> Result<Json, ServiceError> {
-        let sent = self.route.peer.send_request_with_option(request, PeerRequestOptions::no_options()).await;
+        let mut options = PeerRequestOptions::no_options();
+        options.meta = self.context.attached::<Origin>().map(|origin| origin.trace.clone());
+        let sent = self.route.peer.send_request_with_option(request, options).await;
         let answer = match sent {
             Ok(sent) => {
                 self.id = Some(sent.id.clone());

@@ -228,6 +228,10 @@ impl ServerHandler for Fake {
                 }
                 CallToolResult::success(vec![])
             }
+            "trace" => {
+                let (parent, baggage) = (context.meta.get_traceparent(), context.meta.get_baggage());
+                CallToolResult::structured(json!({ "parent": parent, "baggage": baggage }))
+            }
             "huge" => CallToolResult::success(vec![ContentBlock::text("x".repeat(1 << 20))]),
             name => CallToolResult::success(vec![ContentBlock::text(format!("called {name}"))]),
         }

@@ -16,7 +16,7 @@ use futures_util::future::BoxFuture;
 use rmcp::model::{CallToolRequestParams, ServerResult};
 use serde_json::{Value as Json, json};
 
-use crate::fake::{Fake, Listener, begin, call, client, client_of, text, tool, until};
+use crate::fake::{Fake, Listener, begin, call, client, client_of, code_server, text, tool, until};
 
 #[tokio::test]
 async fn code_calls_tools_of_two_servers() {
@@ -307,6 +307,22 @@ async fn notified_while_programs_wait(max_programs: usize, expected: &'static st
     for call in [first, second] {
         assert!(matches!(call.await_response().await, Ok(ServerResult::CallToolResult(_))));
     }
+}
+
+#[tokio::test]
+async fn calls_have_the_trace_context_of_the_request_that_runs_their_program() {
+    let fake = Fake::new(vec![tool("trace", "Shows the trace context", json!({ "type": "object" }))]);
+    let client = client_of(code_server(&fake).await).await;
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let run = async |meta: Json| {
+        let Json::Object(code) = json!({ "code": "return api.trace({})" }) else { unreachable!() };
+        let mut request = CallToolRequestParams::new("mcp_execute_code").with_arguments(code);
+        request.meta = Some(serde_json::from_value(meta).unwrap());
+        client.call_tool(request).await.unwrap().structured_content.unwrap()["result"].clone()
+    };
+    let traced = run(json!({ "traceparent": parent, "baggage": "user=ada", "other": "no" })).await;
+    assert_eq!(traced, json!({ "parent": parent, "baggage": "user=ada" }));
+    assert_eq!(run(json!({})).await, json!({ "parent": null, "baggage": null }));
 }
 
 #[tokio::test]
