@@ -4,7 +4,7 @@
 //! If none fits, the error names what is wrong with the first document.
 
 use http::{Method, StatusCode, header};
-use reqwest::Url;
+use reqwest::{RequestBuilder, Url};
 use serde_json::{Value as Json, json};
 
 use super::challenge::Challenge;
@@ -160,22 +160,12 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    /// Sends the first requests of MCP: some servers admit a handshake without a token. The older transport begins with a
-    /// stream.
+    /// Sends the first requests of MCP as a client without a token does: in the modern way, and then in the legacy way. Some
+    /// servers admit the first of them without a token.
     pub(super) async fn send(server: &Url, http: &OAuthHttp) -> Result<Self, RequestError> {
-        let mut response = post(server, http, None, &initialize()).await?;
-        if response.status().is_success() {
-            let session = response.headers().get(SESSION).cloned();
-            let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
-            let listed = post(server, http, session.as_ref(), &list).await;
-            if let Some(session) = session {
-                let end = request(server, http, Method::DELETE, Some(&session));
-                let _ = http.send(end, Body::Skipped).await; // Servers need not support that.
-            }
-            response = listed?;
-        } else if response.status() != StatusCode::UNAUTHORIZED {
-            let stream = request(server, http, Method::GET, None).header(header::ACCEPT, "text/event-stream");
-            response = http.send(stream, Body::Skipped).await.unwrap_or(response);
+        let mut response = modern(server, http).await?;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            response = legacy(server, http).await?;
         }
         let needs_login = response.status() == StatusCode::UNAUTHORIZED;
         let challenge = if needs_login { Challenge::read(response.headers()) } else { Challenge::default() };
@@ -183,33 +173,57 @@ impl Probe {
     }
 }
 
-fn initialize() -> Json {
-    json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-        "protocolVersion": VERSION, "capabilities": {},
-        "clientInfo": { "name": "execbox", "version": env!("CARGO_PKG_VERSION") }
-    } })
+/// The response to the first requests of MCP 2026-07-28, which has no handshake.
+async fn modern(server: &Url, http: &OAuthHttp) -> Result<Response, RequestError> {
+    let send = async |method: &str| {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientInfo": client_info()
+        });
+        let message = json!({ "jsonrpc": "2.0", "id": 0, "method": method, "params": { "_meta": meta } });
+        let request = http.request(Method::POST, server.clone()).header(VERSION, MODERN).header("mcp-method", method);
+        post(request, http, &message).await
+    };
+    let discovered = send("server/discover").await?;
+    if discovered.status().is_success() { send("tools/list").await } else { Ok(discovered) }
 }
 
-async fn post(
-    server: &Url,
-    http: &OAuthHttp,
-    session: Option<&header::HeaderValue>,
-    message: &Json,
-) -> Result<Response, RequestError> {
-    let request = request(server, http, Method::POST, session).header(header::CONTENT_TYPE, "application/json");
+/// The response to the first requests of older versions. The older transport begins with a stream.
+async fn legacy(server: &Url, http: &OAuthHttp) -> Result<Response, RequestError> {
+    let params = json!({ "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": client_info() });
+    let initialize = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
+    let response = post(http.request(Method::POST, server.clone()), http, &initialize).await?;
+    if response.status().is_success() {
+        let session = response.headers().get(SESSION).cloned();
+        let request = |method| {
+            let request = http.request(method, server.clone());
+            session.iter().fold(request, |request, id| request.header(SESSION, id).header(VERSION, LEGACY))
+        };
+        let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
+        let listed = post(request(Method::POST), http, &list).await;
+        if session.is_some() {
+            let _ = http.send(request(Method::DELETE), Body::Skipped).await; // Servers need not support that.
+        }
+        return listed;
+    }
+    if response.status() == StatusCode::UNAUTHORIZED {
+        return Ok(response);
+    }
+    let stream = http.request(Method::GET, server.clone()).header(header::ACCEPT, "text/event-stream");
+    Ok(http.send(stream, Body::Skipped).await.unwrap_or(response))
+}
+
+async fn post(request: RequestBuilder, http: &OAuthHttp, message: &Json) -> Result<Response, RequestError> {
+    let request = request.header(header::CONTENT_TYPE, "application/json");
     let request = request.header(header::ACCEPT, "application/json, text/event-stream").body(message.to_string());
     http.send(request, Body::Skipped).await
 }
 
-fn request(
-    server: &Url,
-    http: &OAuthHttp,
-    method: Method,
-    session: Option<&header::HeaderValue>,
-) -> reqwest::RequestBuilder {
-    let request = http.request(method, server.clone());
-    session.into_iter().fold(request, |request, id| request.header(SESSION, id).header("mcp-protocol-version", VERSION))
+fn client_info() -> Json {
+    json!({ "name": "execbox", "version": env!("CARGO_PKG_VERSION") })
 }
 
 const SESSION: &str = "mcp-session-id";
-const VERSION: &str = "2025-11-25";
+const VERSION: &str = "mcp-protocol-version";
+const MODERN: &str = "2026-07-28";
+const LEGACY: &str = "2025-11-25";

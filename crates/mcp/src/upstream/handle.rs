@@ -76,7 +76,11 @@ impl Upstream {
         let connection = Arc::new(connection);
         let unused = CancellationToken::new();
         let user = Arc::new(unused.clone().drop_guard());
-        let imported = RwLock::new(import(&connection, &route, &user).await?);
+        let imported = import(&connection, &route, &user).await;
+        let imported = RwLock::new(imported.map_err(|error| match connection.login_problem() {
+            Some(reason) => UpstreamError::Connect { name: name.to_owned(), reason },
+            None => error,
+        })?);
         let info = RwLock::new(route.peer.peer_info());
         connection.options().changes.notify();
         let tools_changed = connection.tools_changed();

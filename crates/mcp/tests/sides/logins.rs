@@ -361,6 +361,22 @@ async fn a_handshake_without_a_token_does_not_hide_that_a_login_is_needed() {
     assert_eq!(site.sent("GET /authorize", "scope").as_deref(), Some("basic"));
 }
 
+/// Such servers reject the older handshake before they ask for a token.
+#[tokio::test]
+async fn servers_of_the_newest_version_say_what_a_login_needs() {
+    for admits_handshake in [false, true] {
+        let site = Site::new().await;
+        (site.state().is_modern, site.state().admits_handshake) = (true, admits_handshake);
+        site.state().challenge = Some("scope=\"basic\"".to_owned());
+        let problem = site.open(&Arc::default()).await.err().unwrap();
+        assert_eq!(problem, "MCP server \"far\": login required: run `execbox login far`");
+        assert_eq!(login_state(&site.url, "", Duration::from_mins(1)).await.unwrap(), LoginState::Needed);
+        let store = site.logged_in().await;
+        assert_eq!(site.sent("GET /authorize", "scope").as_deref(), Some("basic"));
+        assert_eq!(call(&site.open(&store).await.unwrap()).await, Ok(Some(json!("fine"))));
+    }
+}
+
 #[tokio::test]
 async fn a_client_is_known_by_the_url_of_its_metadata_where_that_is_supported() {
     let url = "https://app.example.com/execbox.json";

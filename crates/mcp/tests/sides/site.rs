@@ -61,6 +61,8 @@ pub(crate) struct State {
     pub(crate) challenge: Option<String>,
     /// Whether the handshake needs no token.
     pub(crate) admits_handshake: bool,
+    /// Whether the server speaks MCP 2026-07-28 only.
+    pub(crate) is_modern: bool,
     /// The scope that each call needs.
     pub(crate) needed: Option<&'static str>,
     /// The PKCE challenge of each code, and its scopes.
@@ -154,15 +156,31 @@ impl State {
         if let Some((_, answer)) = instead {
             return answer.clone();
         }
-        let header = |name: &str| head.lines().find_map(|line| line.to_lowercase().strip_prefix(name)?.parse().ok());
-        let host: String = header("host: ").unwrap();
+        let header = |name: &str| -> Option<String> {
+            head.lines().find_map(|line| line.to_lowercase().strip_prefix(name).map(str::to_owned))
+        };
+        let host = header("host: ").unwrap();
         let origin = format!("http://{host}");
         let target = Url::parse(&origin).unwrap().join(head.split(' ').nth(1).unwrap()).unwrap();
         let json = |value: Json| (200, "Content-Type: application/json\r\n".to_owned(), value.to_string());
         match (head.split(' ').next().unwrap(), target.path()) {
             (_, "/mcp") => {
-                let token: Option<String> = header("authorization: bearer ");
+                let token = header("authorization: bearer ");
                 let is_valid = token.is_some() && token == self.valid.map(|valid| format!("access-{valid}"));
+                if self.is_modern && header("mcp-protocol-version: ").as_deref() != Some("2026-07-28") {
+                    return (
+                        400,
+                        String::new(),
+                        json!({ "error": { "code": -32020, "message": "no version" } }).to_string(),
+                    );
+                }
+                if body.contains("server/discover") && self.is_modern && (is_valid || self.admits_handshake) {
+                    let id = &serde_json::from_str::<Json>(body).unwrap()["id"];
+                    let discovered = json!({
+                        "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} }
+                    });
+                    return json(json!({ "jsonrpc": "2.0", "id": id, "result": discovered }));
+                }
                 if is_valid && body.contains("tools/call") && !self.has_needed_scope() {
                     let needed = self.needed.unwrap();
                     let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{needed}\"");
