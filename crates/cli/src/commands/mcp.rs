@@ -108,7 +108,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "HOST", requires = "http", help_heading = "HTTP")]
     allow_host: Vec<String>,
 
-    /// Accept requests from web pages of this origin: `https://app.example.com:443` (repeatable)
+    /// Accept requests from web pages of this origin: `https://app.example.com` (repeatable)
     #[arg(long, value_name = "ORIGIN", requires = "http", help_heading = "HTTP")]
     allow_origin: Vec<String>,
 

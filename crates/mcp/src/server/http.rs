@@ -21,7 +21,7 @@ use execbox::core::budget::{Budget, Charge, Exhausted};
 use execbox::transport::{ListenError, Socket, SocketListener, Stream, Token};
 use http::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, RETRY_AFTER, TRANSFER_ENCODING, WWW_AUTHENTICATE};
 use http::request::Parts;
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
@@ -38,6 +38,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::connections::{Connection, Connections, Phase, Serving, Stalling};
 use super::heads::{Ambiguity, CheckedStream};
+use super::origins::{self, Origins};
 use super::peers::Peer;
 use super::reading::{self, Answer, Readable, Unreadable};
 use super::requests::{self, Kind, NoRequest, Place, Requests};
@@ -55,7 +56,8 @@ pub struct HttpOptions {
     /// Accepted host names, with or without a port, in addition to `localhost`, `127.0.0.1`, `[::1]` and the address
     /// of the server. Default: none.
     pub hosts: Vec<String>,
-    /// Accepted origins of web pages, as `https://app.example.com:443`; `:*` is any port. Default: none.
+    /// Accepted origins of web pages, as `https://app.example.com`, in addition to those of the server itself on this machine;
+    /// `:*` is any port. Default: none.
     pub origins: Vec<String>,
     /// The maximum length of the body of a request, in bytes. Default: 1 MiB.
     pub max_body: usize,
@@ -103,7 +105,7 @@ pub enum HttpError {
     #[error("invalid host {0:?}: expected `HOST` or `HOST:PORT`")]
     Host(String),
     /// An invalid origin in [`HttpOptions::origins`].
-    #[error("invalid origin {0:?}: expected `SCHEME://HOST:PORT`, or `SCHEME://HOST:*` for any port")]
+    #[error("invalid origin {0:?}: expected `SCHEME://HOST`, `SCHEME://HOST:PORT`, or `SCHEME://HOST:*` for any port")]
     Origin(String),
 }
 
@@ -112,6 +114,7 @@ pub enum HttpError {
 pub struct HttpServer {
     listener: SocketListener,
     address: SocketAddr,
+    origins: Origins,
     options: HttpOptions,
 }
 
@@ -119,10 +122,13 @@ impl HttpServer {
     /// Listens on `address`, such as `127.0.0.1:8080`; port 0 chooses a free port. Without a token, only loopback
     /// addresses are accepted.
     pub async fn bind(address: &str, options: HttpOptions) -> Result<Self, HttpError> {
-        check_names(&options)?;
+        for host in &options.hosts {
+            host.parse::<http::uri::Authority>().map_err(|_| HttpError::Host(host.clone()))?;
+        }
         let listener = Socket::Tcp(address.to_owned()).listen(options.token.as_ref()).await?;
         let address = listener.local_addr().expect("a TCP socket has an address");
-        Ok(Self { listener, address, options })
+        let origins = Origins::new(address, &options.origins).map_err(HttpError::Origin)?;
+        Ok(Self { listener, address, origins, options })
     }
 
     /// The address, with the port that was chosen.
@@ -141,7 +147,8 @@ impl HttpServer {
         let streams = CancellationToken::new();
         let shortages = Arc::new(Shortages::default());
         let all = Connections::new(self.options.max_connections, Arc::clone(&shortages));
-        let service = Arc::new(Service::new(server, self.address, &self.options, streams.clone(), all.clone()));
+        let service = Service::new(server, self.address, self.origins, &self.options, streams.clone(), all.clone());
+        let service = Arc::new(service);
         let _reporting = self
             .options
             .shortages
@@ -159,20 +166,6 @@ impl HttpServer {
         streams.cancel();
         let _ = tokio::time::timeout(GRACE, async { while connections.join_next().await.is_some() {} }).await;
     }
-}
-
-fn check_names(options: &HttpOptions) -> Result<(), HttpError> {
-    for host in &options.hosts {
-        host.parse::<http::uri::Authority>().map_err(|_| HttpError::Host(host.clone()))?;
-    }
-    for origin in &options.origins {
-        let uri = origin.strip_suffix(":*").unwrap_or(origin).parse::<http::Uri>();
-        let is_origin = uri.is_ok_and(|uri| uri.scheme().is_some() && uri.path() == "/" && !origin.ends_with('/'));
-        if !is_origin && origin != "null" {
-            return Err(HttpError::Origin(origin.clone()));
-        }
-    }
-    Ok(())
 }
 
 /// The next connection, once there is room for it; `None` after `stop`.
@@ -254,6 +247,7 @@ type HttpResponse = Response<BoxBody<Bytes, Infallible>>;
 
 /// Checks requests and passes them to MCP.
 struct Service {
+    origins: Origins,
     token: Option<Token>,
     max_body: usize,
     sessions: Arc<Sessions>,
@@ -268,6 +262,7 @@ impl Service {
     fn new(
         server: CodeServer,
         address: SocketAddr,
+        origins: Origins,
         options: &HttpOptions,
         streams: CancellationToken,
         connections: Connections,
@@ -276,8 +271,6 @@ impl Service {
         let own = ["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned(), address.to_string()];
         let mut config = StreamableHttpServerConfig::default()
             .with_allowed_hosts(own.iter().chain(&options.hosts))
-            .with_allowed_origins(&options.origins)
-            .enforce_origin_validation()
             .with_max_request_body_bytes(options.max_body)
             .with_sse_retry(None)
             .with_json_response(true);
@@ -290,7 +283,7 @@ impl Service {
         let mcp = StreamableHttpService::new(new, Arc::clone(&sessions), config);
         let requests = Requests::new(options.max_requests, connections.max());
         let (token, held) = (options.token.clone(), Budget::new(MAX_HELD));
-        Self { token, max_body: options.max_body, sessions, connections, requests, held, mcp }
+        Self { origins, token, max_body: options.max_body, sessions, connections, requests, held, mcp }
     }
 
     async fn respond(&self, request: Request<Incoming>, client: &Client) -> HttpResponse {
@@ -311,6 +304,19 @@ impl Service {
         if path.strip_suffix('/').unwrap_or(path) != PATH {
             return error(StatusCode::NOT_FOUND, "Not found. MCP clients connect to /mcp.\n");
         }
+        let Ok(page) = self.origins.page(request.headers()) else {
+            return error(StatusCode::FORBIDDEN, "Web pages of this origin are not accepted; see --allow-origin.\n");
+        };
+        let mut response = match origins::is_preflight(request.method(), request.headers()) && page.is_some() {
+            true => preflight(request.headers()),
+            false => self.respond_to_client(request, client).await,
+        };
+        origins::share(page.as_ref(), response.headers_mut());
+        response
+    }
+
+    /// Responds to a request of a program, or of a page that is accepted.
+    async fn respond_to_client(&self, request: Request<Incoming>, client: &Client) -> HttpResponse {
         if let Some(token) = &self.token
             && !has_token(&request, token)
         {
@@ -453,6 +459,14 @@ impl Service {
             _ => response,
         }
     }
+}
+
+/// The answer to a browser that asks what a page may send. It needs no token: browsers send none.
+fn preflight(asked: &HeaderMap) -> HttpResponse {
+    let mut response = Response::new(Full::new(Bytes::new()).boxed());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    origins::permit(asked, response.headers_mut());
+    response
 }
 
 /// The body as rmcp reads it, or a body that rmcp does not accept, and the answer to an invalid message in it.

@@ -26,6 +26,7 @@ mod lines;
 mod live;
 mod media;
 mod options;
+mod origins;
 mod peers;
 mod places;
 mod programs;

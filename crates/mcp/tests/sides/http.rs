@@ -93,15 +93,19 @@ impl Served {
 
     /// The same, for a client with these capabilities.
     pub(crate) async fn session_with(&self, version: &str, capabilities: Json) -> String {
-        let client = json!({ "name": "raw", "version": "1" });
-        let params = json!({ "protocolVersion": version, "capabilities": capabilities, "clientInfo": client });
-        let answer = self.raw(&self.post("", &message("initialize", Some(1), &params))).await;
+        let answer = self.raw(&self.post("", &initialize(version, &capabilities))).await;
         assert!(answer.body.contains(&format!(r#""protocolVersion":"{version}""#)), "{answer:?}");
         let session = format!("Mcp-Session-Id: {}\r\n", answer.header("mcp-session-id").unwrap());
         let initialized = message("notifications/initialized", None, &json!({}));
         assert_eq!(self.raw(&self.post(&session, &initialized)).await.status, 202);
         session
     }
+}
+
+fn initialize(version: &str, capabilities: &Json) -> String {
+    let client = json!({ "name": "raw", "version": "1" });
+    let params = json!({ "protocolVersion": version, "capabilities": capabilities, "clientInfo": client });
+    message("initialize", Some(1), &params)
 }
 
 pub(crate) fn message(method: &str, id: Option<u32>, params: &Json) -> String {
@@ -250,9 +254,41 @@ async fn unauthorized_requests_are_rejected_with_a_reason() {
     ] {
         assert_eq!(status(&format!("{authorized}{headers}")).await, expected, "{headers}");
     }
-    let preflight =
-        served.raw(&served.head("OPTIONS /mcp", &format!("{authorized}Origin: https://evil.example.com\r\n"))).await;
-    assert_eq!((preflight.status, preflight.header("access-control-allow-origin")), (403, None));
+}
+
+/// What a browser asks and reads for a page of an accepted origin (CORS).
+#[tokio::test]
+async fn pages_of_accepted_origins_can_send_requests() {
+    let token = Some(Token::new("s3cret").unwrap());
+    let options = HttpOptions { token, origins: vec!["https://app.example.com".into()], ..HttpOptions::default() };
+    let served = serve(&Fake::standard(), options).await;
+    let asks = "Access-Control-Request-Method: POST\r\n\
+                Access-Control-Request-Headers: authorization,content-type,mcp-method,x-other\r\n";
+    let preflight = async |origin: &str, asks: &str| {
+        served.raw(&served.head("OPTIONS /mcp", &format!("Origin: {origin}\r\n{asks}"))).await
+    };
+    let answer = preflight("https://app.example.com", asks).await;
+    assert_eq!((answer.status, &*answer.body), (204, ""), "without a token: browsers send none");
+    assert_eq!(answer.header("access-control-allow-origin"), Some("https://app.example.com"));
+    assert_eq!(answer.header("access-control-allow-methods"), Some("get, post, delete"));
+    assert_eq!(answer.header("access-control-allow-headers"), Some("authorization, content-type, mcp-method"));
+    assert_eq!(answer.header("access-control-allow-credentials"), None);
+    let answer = preflight("https://evil.example.com", asks).await;
+    assert_eq!((answer.status, answer.header("access-control-allow-origin")), (403, None));
+    assert_eq!(preflight("https://app.example.com", "").await.status, 401, "no preflight");
+
+    let page = "Origin: https://app.example.com\r\n";
+    let initialize = served
+        .raw(&served.post(&format!("Authorization: Bearer s3cret\r\n{page}"), &initialize("2025-11-25", &json!({}))))
+        .await;
+    assert_eq!(initialize.status, 200);
+    assert_eq!(initialize.header("access-control-allow-origin"), Some("https://app.example.com"));
+    assert!(initialize.header("access-control-expose-headers").unwrap().contains("mcp-session-id"));
+    assert_eq!(initialize.header("vary"), Some("origin"));
+    let refused = served.raw(&served.post(page, "{}")).await;
+    assert_eq!((refused.status, refused.header("access-control-allow-origin")), (401, Some("https://app.example.com")));
+    let program = served.raw(&served.post("", "{}")).await;
+    assert_eq!((program.header("access-control-allow-origin"), program.header("vary")), (None, Some("origin")));
 }
 
 #[tokio::test]
@@ -260,6 +296,11 @@ async fn web_pages_are_rejected_by_default() {
     let served = serve(&Fake::standard(), HttpOptions::default()).await;
     for headers in ["Origin: http://localhost:1\r\n", "Host: rebound.example.com\r\n", "Origin: null\r\n"] {
         assert_eq!(served.raw(&served.post(headers, "{}")).await.status, 403, "{headers}");
+    }
+    let port = served.address.port();
+    for name in ["localhost", "127.0.0.1"] {
+        let own = format!("Host: {name}:{port}\r\nOrigin: http://{name}:{port}\r\n");
+        assert_eq!(served.raw(&served.post(&own, &initialize("2025-11-25", &json!({})))).await.status, 200, "{own}");
     }
 }
 
