@@ -140,6 +140,8 @@ impl<'a> UpstreamCall<'a> {
         mut request: ClientRequest,
     ) -> Result<(Result<Json, ServiceError>, UpstreamRequest<'a>), ToolError> {
         let (mut questions, mut pauses) = (0, 0);
+        // Holds the charge for what the next request repeats, until that is answered.
+        let mut _last = None;
         loop {
             let Self { router, route, context, secrets } = *self;
             let mut pending =
@@ -149,7 +151,7 @@ impl<'a> UpstreamCall<'a> {
                 return Ok((answer, pending));
             };
             let required = required?;
-            drop((answer, pending));
+            drop(answer);
             if required.has_requests() {
                 questions += 1;
                 if questions > MAX_ROUNDS {
@@ -162,6 +164,7 @@ impl<'a> UpstreamCall<'a> {
             let waiting = required.has_requests().then(|| Waiting::of_call(context, secrets)).flatten();
             // Boxed: calls that ask nothing need no room for it.
             Box::pin(required.supply(&mut request, route.forwarding.as_ref(), waiting.as_ref())).await?;
+            _last = Some(pending);
         }
     }
 }

@@ -4,6 +4,7 @@
 #![allow(deprecated)] // Sampling and roots.
 
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -28,13 +29,16 @@ use tokio_util::sync::CancellationToken;
 use crate::fake::{begin, call, tool, until};
 
 /// A server that asks its client: `ask` the user, `think` the model, `look` for directories. `wait` wants to be called three
-/// times, `stall` for ever. `nag` asks the user as often as it is called, `count` questions at once.
+/// times, `stall` for ever. `weigh` wants to be called twice: its first result has 400 000 values more, and waits for the second
+/// calls of those before. `nag` asks the user as often as it is called, `count` questions at once.
 #[derive(Clone, Default)]
 struct Asking {
     /// Whether it speaks MCP 2026-07-28, or an older version.
     is_modern: bool,
     /// The capabilities that the client offers.
     offered: Arc<Mutex<Option<ClientCapabilities>>>,
+    /// How often `weigh` was called for the first time, and for the second time.
+    weighed: Arc<[AtomicUsize; 2]>,
 }
 
 impl ServerHandler for Asking {
@@ -56,8 +60,8 @@ impl ServerHandler for Asking {
     ) -> Result<ListToolsResult, ErrorData> {
         let offered = context.peer.peer_info().map(|info| info.capabilities.clone());
         *self.offered.lock().unwrap() = offered.or(context.meta.client_capabilities());
-        let tools =
-            ["ask", "think", "look", "wait", "nag", "stall"].map(|name| tool(name, name, json!({ "type": "object" })));
+        let tools = ["ask", "think", "look", "wait", "nag", "stall", "weigh"]
+            .map(|name| tool(name, name, json!({ "type": "object" })));
         Ok(ListToolsResult::with_all_items(tools.into()))
     }
 
@@ -66,6 +70,9 @@ impl ServerHandler for Asking {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        if self.is_modern && request.name == "weigh" {
+            return Ok(self.weigh(&request).await);
+        }
         if self.is_modern {
             return Ok(asked(request));
         }
@@ -76,6 +83,22 @@ impl ServerHandler for Asking {
         };
         let answer = answer.unwrap_or_else(|error| json!({ "error": error.to_string() }));
         Ok(CallToolResult::structured(json!({ "answer": answer })).into())
+    }
+}
+
+impl Asking {
+    async fn weigh(&self, request: &CallToolRequestParams) -> CallToolResponse {
+        let [first, second] = &*self.weighed;
+        if request.request_state.is_some() {
+            second.fetch_add(1, Ordering::SeqCst);
+            until(|| second.load(Ordering::SeqCst) == 40).await;
+            return CallToolResult::structured(json!({})).into();
+        }
+        let before = first.fetch_add(1, Ordering::SeqCst);
+        until(|| second.load(Ordering::SeqCst) >= before).await;
+        let values = json!({ "test/values": vec![0; 400_000] });
+        let meta = serde_json::from_value(values).unwrap();
+        InputRequiredResult::from_request_state("weighed").with_meta(meta).into()
     }
 }
 
@@ -208,6 +231,11 @@ impl Gateway {
 
     /// Connects to the upstream server, whose calls may take 1 s.
     async fn open(&self) {
+        self.open_within(Duration::from_secs(1)).await;
+    }
+
+    /// The same, whose calls may take this time.
+    async fn open_within(&self, call_timeout: Duration) {
         let asking = self.asking.clone();
         let connect = move || {
             let (near, far) = tokio::io::duplex(1 << 16);
@@ -217,7 +245,7 @@ impl Gateway {
         };
         let options = UpstreamOptions {
             clients: self.clients.clone(),
-            call_timeout: Duration::from_secs(1),
+            call_timeout,
             secrets: Secrets::new([("KEY".to_owned(), "hunter22".to_owned())]),
             ..UpstreamOptions::default()
         };
@@ -330,6 +358,20 @@ async fn servers_do_not_ask_without_an_end() {
     assert_eq!(client.questions.lock().unwrap().len(), 10, "no question is asked");
     let stalled = failure("await crm.stall({})").await;
     assert_eq!(stalled, "crm.stall failed (line 1): the MCP server failed: no response within 1000 ms");
+}
+
+/// Otherwise, each call of a program could keep as much as one answer may have.
+#[tokio::test]
+async fn what_servers_send_between_the_requests_of_a_call_is_charged() {
+    let asking = Asking { is_modern: true, ..Asking::default() };
+    let gateway = Gateway::of(asking, Clients::one(), Limits { timeout: Duration::from_mins(10), ..Limits::default() });
+    gateway.clients.set_absent();
+    gateway.open_within(Duration::from_mins(10)).await;
+    let connected = gateway.connect(&Asked::default()).await;
+    // Nothing waits for the other calls.
+    let calls = "throw await Promise.race(Array.from({ length: 40 }, () => crm.weigh({}).catch((error) => error)))";
+    let first = run(&connected, calls).await.to_string();
+    assert!(first.contains("too many large responses at once"), "{first}");
 }
 
 /// While the user is asked, neither the timeout of the call nor that of the program ends the call.
