@@ -142,11 +142,11 @@ impl Handshake {
             },
             (_, Given(Ok(info))) => Next::Done(info.clone(), Some(Box::new(initialized()))),
             (Given(Ok(info)), NotAsked | Late(_) | Given(Err(_))) => Next::Done(info.clone(), None),
-            (Given(Err(error)), NotAsked) => match newest_version(error) {
-                Some(version) if version == MODERN && self.requests == 1 => self.discover(),
-                Some(version) if version.has_initialize() => self.initialize(version),
-                _ => self.initialize(ProtocolVersion::LATEST_WITH_INITIALIZE),
-            },
+            (Given(Err(error)), NotAsked) if self.requests == 1 && supports_modern(error) => self.discover(),
+            (Given(Err(error)), NotAsked) => {
+                let named = named_versions(error).find(ProtocolVersion::has_initialize);
+                self.initialize(named.unwrap_or(ProtocolVersion::LATEST_WITH_INITIALIZE))
+            }
             (Late(_), NotAsked) => self.initialize(ProtocolVersion::LATEST_WITH_INITIALIZE),
             (Given(Err(error)), Given(Err(_))) if is_modern(error) => Next::Refused(error.clone()),
             (_, Given(Err(error))) => Next::Refused(error.clone()),
@@ -242,14 +242,15 @@ fn initialized() -> ClientJsonRpcMessage {
 fn is_modern(error: &ErrorData) -> bool {
     match error.code {
         ErrorCode::HEADER_MISMATCH | ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY => true,
-        ErrorCode::UNSUPPORTED_PROTOCOL_VERSION => newest_version(error) == Some(MODERN),
+        ErrorCode::UNSUPPORTED_PROTOCOL_VERSION => supports_modern(error),
         _ => false,
     }
 }
 
-/// The newest of the versions that an error names.
-fn newest_version(error: &ErrorData) -> Option<ProtocolVersion> {
-    named_versions(error).next()
+/// Whether an error lists the modern version as supported. Its text may repeat it because it was requested.
+fn supports_modern(error: &ErrorData) -> bool {
+    let supported = error.data.as_ref().and_then(|data| data.get("supported")?.as_array());
+    supported.is_some_and(|versions| versions.iter().any(|version| version == MODERN.as_str()))
 }
 
 /// The known versions that an error names, the newest first. Servers name those that they support.

@@ -187,6 +187,12 @@ async fn each_server_is_connected_in_the_way_that_it_knows() {
         ("a text as the result", refusing(Reply::Result(json!("hello"))), called_legacy),
         ("no answer", refusing(Nothing), called_legacy),
         ("unsupported version, no others", refusing(unsupported(&[])), called_legacy),
+        ("the version in a text", refusing(Reply::Error(error(-32602, "2026-07-28 is unknown"))), called_legacy),
+        (
+            "the version and others in a text",
+            refusing(Reply::Error(error(-32602, "2026-07-28 is unknown; use 2025-03-26"))),
+            "discover 2026-07-28, initialize 2025-03-26, initialized, list",
+        ),
         (
             "unsupported version, others",
             refusing(unsupported(&["2024-11-05", "2025-06-18"])),
