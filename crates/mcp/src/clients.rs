@@ -1,5 +1,7 @@
 //! The clients of a gateway, as upstream servers see them: their capabilities, and the client that a call belongs to.
 
+#![allow(deprecated)] // Sampling: servers use it.
+
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::net::IpAddr;
@@ -9,12 +11,15 @@ use std::time::Duration;
 
 use execbox::CancellationToken;
 use rmcp::model::{
-    CancelledNotificationParam, ClientCapabilities, ClientResult, ElicitationCapability, GetExtensions as _, RequestId,
-    RequestMetaObject, ServerRequest,
+    CancelledNotificationParam, ClientCapabilities, ClientResult, ElicitationCapability, FormElicitationCapability,
+    GetExtensions as _, InputRequest, RequestId, RequestMetaObject, SamplingCapability, ServerRequest,
+    UrlElicitationCapability,
 };
-use rmcp::service::{OriginatingRequestId, Peer, PeerRequestOptions, RoleServer, ServiceError};
+use rmcp::service::{OriginatingRequestId, Peer, PeerRequestOptions, RoleServer};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+
+use crate::open_requests::{MAX_ROUNDS, OpenRequests};
 
 /// The clients of a gateway. Upstream servers may send them requests: for input of users (elicitation), answers of models
 /// (sampling) and directories (roots). Cheap to clone; clones share the clients. Default: no clients, so that servers are
@@ -52,17 +57,27 @@ impl Clients {
 
     /// Records that the only client has no capabilities, or that no client will connect.
     pub fn set_absent(&self) {
-        self.set(KnownClient { capabilities: ClientCapabilities::default(), peer: None });
+        self.set(|| KnownClient { capabilities: ClientCapabilities::default(), peer: None });
     }
 
-    /// Records the capabilities of the only client, which has introduced itself.
+    /// Records the capabilities of the only client, which has introduced itself by `initialize`.
     pub(crate) fn set_client(&self, capabilities: ClientCapabilities, peer: Peer<RoleServer>) {
-        self.set(KnownClient { capabilities, peer: Some(peer) });
+        self.set(|| KnownClient { capabilities, peer: Some(peer) });
     }
 
-    fn set(&self, known: KnownClient) {
+    /// Records the capabilities that the only client states in a request, if it has not introduced itself otherwise. It can be
+    /// asked only during calls, so that it has no roots: servers ask for them at any time.
+    pub(crate) fn set_stated(&self, stated: impl FnOnce() -> ClientCapabilities) {
+        self.set(|| {
+            let mut capabilities = stated();
+            capabilities.roots = None;
+            KnownClient { capabilities, peer: None }
+        });
+    }
+
+    fn set(&self, known: impl FnOnce() -> KnownClient) {
         if let Kind::One(client) = &self.0 {
-            client.send_if_modified(|client| client.is_none() && client.replace(known).is_none());
+            client.send_if_modified(|client| client.is_none() && client.replace(known()).is_none());
         }
     }
 
@@ -142,10 +157,9 @@ impl Client {
 /// The client that a program belongs to. Attached to its execution.
 #[derive(Clone)]
 pub(crate) struct Origin {
-    pub(crate) peer: Peer<RoleServer>,
-    /// The client's request that runs the program. Over HTTP, requests to the client are sent in its response stream.
-    pub(crate) request: RequestId,
     pub(crate) client: Client,
+    pub(crate) offers: Offers,
+    pub(crate) channel: Channel,
     /// How long the user of the client may take for an answer.
     pub(crate) timeout: Duration,
     /// The [trace context](crate::trace) of the request.
@@ -154,26 +168,98 @@ pub(crate) struct Origin {
     pub(crate) ended: CancellationToken,
 }
 
-impl Origin {
-    /// Sends a request to the client, as part of the client's own request. Dropping the future cancels the request, so that
-    /// the user sees no question whose answer is ignored.
-    pub(crate) async fn ask(&self, mut request: ServerRequest) -> Result<ClientResult, ServiceError> {
-        request.extensions_mut().insert(OriginatingRequestId(self.request.clone()));
-        let sent = self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
-        let mut open = OpenRequest { peer: &self.peer, id: Some(sent.id.clone()) };
-        let answer = sent.await_response().await;
-        open.id = None;
-        answer
+/// What a client can be asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Offers {
+    /// Forms for its user.
+    pub(crate) forms: bool,
+    /// URLs that its user visits.
+    pub(crate) urls: bool,
+    /// Answers of its model.
+    pub(crate) sampling: bool,
+}
+
+impl Offers {
+    pub(crate) fn new(capabilities: &ClientCapabilities) -> Self {
+        let (forms, urls) = match &capabilities.elicitation {
+            None => (false, false),
+            // Older versions have only forms, and say no more.
+            Some(ElicitationCapability { form: None, url: None, .. }) => (true, false),
+            Some(ElicitationCapability { form, url, .. }) => (form.is_some(), url.is_some()),
+        };
+        Self { forms, urls, sampling: capabilities.sampling.is_some() }
+    }
+
+    pub(crate) fn capabilities(self) -> ClientCapabilities {
+        let mut capabilities = ClientCapabilities::default();
+        if self.forms || self.urls {
+            let mut elicitation = ElicitationCapability::default();
+            if self.urls {
+                elicitation.form = self.forms.then(FormElicitationCapability::default);
+                elicitation.url = Some(UrlElicitationCapability::default());
+            }
+            capabilities.elicitation = Some(elicitation);
+        }
+        capabilities.sampling = self.sampling.then(SamplingCapability::default);
+        capabilities
     }
 }
 
-struct OpenRequest<'a> {
+/// How requests reach a client.
+#[derive(Clone)]
+pub(crate) enum Channel {
+    /// As requests of the server, before MCP 2026-07-28.
+    Requests {
+        peer: Peer<RoleServer>,
+        /// The client's request that runs the program. Over HTTP, requests to the client are sent in its response stream.
+        during: RequestId,
+    },
+    /// In results of the client's requests, since MCP 2026-07-28.
+    Results(OpenRequests),
+}
+
+/// Why a client has not answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unanswered {
+    /// The client failed, or has given another kind of answer.
+    #[error("the client has failed to answer")]
+    Failed,
+    /// The client was asked as often as clients accept during one call.
+    #[error("the client can be asked only {MAX_ROUNDS} times during one program")]
+    TooOften,
+}
+
+impl Origin {
+    /// Sends a request to the client, as part of the client's own request. Dropping the future withdraws the request, so that
+    /// the user sees no question whose answer is ignored.
+    pub(crate) async fn ask(&self, request: InputRequest) -> Result<ClientResult, Unanswered> {
+        let (peer, during) = match &self.channel {
+            Channel::Results(open) => return open.put(request).await,
+            Channel::Requests { peer, during } => (peer, during),
+        };
+        let mut request = match request {
+            InputRequest::Elicitation(request) => ServerRequest::ElicitRequest(request),
+            InputRequest::CreateMessage(request) => ServerRequest::CreateMessageRequest(request),
+            InputRequest::ListRoots(request) => ServerRequest::ListRootsRequest(request),
+            _ => return Err(Unanswered::Failed),
+        };
+        request.extensions_mut().insert(OriginatingRequestId(during.clone()));
+        let sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
+        let sent = sent.map_err(|_| Unanswered::Failed)?;
+        let mut open = SentRequest { peer, id: Some(sent.id.clone()) };
+        let answer = sent.await_response().await;
+        open.id = None;
+        answer.map_err(|_| Unanswered::Failed)
+    }
+}
+
+struct SentRequest<'a> {
     peer: &'a Peer<RoleServer>,
     /// `None` after the answer.
     id: Option<RequestId>,
 }
 
-impl Drop for OpenRequest<'_> {
+impl Drop for SentRequest<'_> {
     fn drop(&mut self) {
         if let (Some(id), Ok(runtime)) = (self.id.take(), Handle::try_current()) {
             let peer = self.peer.clone();

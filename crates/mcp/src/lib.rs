@@ -48,6 +48,7 @@ pub mod config;
 mod filter;
 mod http_failure;
 pub mod oauth;
+mod open_requests;
 mod scanner;
 mod secrets;
 pub mod server;

@@ -71,7 +71,14 @@ fn make_keys_visible(members: &mut Map<String, Json>) {
 
 /// Whether `value` has more than `max` bytes as JSON. Writes nothing to memory.
 pub(crate) fn json_exceeds(value: &impl serde::Serialize, max: usize) -> bool {
-    serde_json::to_writer(Remaining(max), value).is_err()
+    json_length(value, max).is_none()
+}
+
+/// The length of `value` as JSON, in bytes; `None` if it is more than `max`. Writes nothing to memory.
+pub(crate) fn json_length(value: &impl serde::Serialize, max: usize) -> Option<usize> {
+    let mut remaining = Remaining(max);
+    serde_json::to_writer(&mut remaining, value).ok()?;
+    Some(max - remaining.0)
 }
 
 /// A writer that fails after this number of bytes.

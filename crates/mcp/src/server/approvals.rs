@@ -5,13 +5,12 @@ use std::sync::Arc;
 use execbox::policy::{Answer, Approval, Approver, Ask, ProposedCall};
 use futures_util::future::BoxFuture;
 use rmcp::model::{
-    ClientResult, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, Request, ServerRequest,
+    ClientResult, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, InputRequest, Request,
 };
-use rmcp::service::ElicitationMode;
 use serde_json::json;
 
 use super::question::question;
-use crate::clients::Origin;
+use crate::clients::{Origin, Unanswered};
 
 /// Asks the user of one client about calls of one program.
 pub(super) struct ClientUser {
@@ -32,7 +31,7 @@ impl Ask for ClientUser {
 
 impl ClientUser {
     async fn put(&self, call: ProposedCall<'_>) -> Answer {
-        if !self.origin.peer.supported_elicitation_modes().contains(&ElicitationMode::Form) {
+        if !self.origin.offers.forms {
             return self.ask_elsewhere(call, "the client cannot ask its user").await;
         }
         let question = match question(&call) {
@@ -47,21 +46,21 @@ impl ClientUser {
                 let text = format!("{}\n\nAll of it: {command}", question.text);
                 tokio::select! {
                     answered = self.elicit(&call, text) => answered,
-                    approval = approver.approve(call) => Some(decided(approval)),
+                    approval = approver.approve(call) => Ok(decided(approval)),
                 }
             }
         };
         match answered {
-            Some(answer) => answer,
-            None => self.ask_elsewhere(call, "the client failed to ask its user").await,
+            Ok(answer) => answer,
+            Err(why) => self.ask_elsewhere(call, &why.to_string()).await,
         }
     }
 
-    /// Asks the user by elicitation. Returns `None` if the client fails.
-    async fn elicit(&self, call: &ProposedCall<'_>, text: String) -> Option<Answer> {
-        match self.origin.ask(ServerRequest::ElicitRequest(Request::new(form(call, text)))).await {
-            Ok(ClientResult::ElicitResult(result)) => Some(answer(result)),
-            _ => None,
+    /// Asks the user by elicitation.
+    async fn elicit(&self, call: &ProposedCall<'_>, text: String) -> Result<Answer, Unanswered> {
+        match self.origin.ask(InputRequest::Elicitation(Request::new(form(call, text)))).await? {
+            ClientResult::ElicitResult(result) => Ok(answer(result)),
+            _ => Err(Unanswered::Failed),
         }
     }
 

@@ -7,9 +7,9 @@ use execbox::core::text::{Keep, cut, escape};
 use execbox::{Provider, ScriptFunction};
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult, ErrorData,
-    Implementation, InitializeRequestParams, InitializeResult, JsonObject, ListToolsResult, PaginatedRequestParams,
-    ServerCapabilities, ServerConfig, SubscriptionFilter,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult, DiscoverResult,
+    ErrorData, Implementation, InitializeRequestParams, InitializeResult, JsonObject, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig, SubscriptionFilter,
 };
 use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 use serde::Deserialize;
@@ -19,8 +19,9 @@ use serde_json::Value as Json;
 use super::catalog::{Catalog, Query};
 use super::explain::Explainer;
 use super::finder::{self, Searched};
-use super::run::{self, Program};
+use super::run::{self, Caller, Program};
 use super::state::{self, State};
+use super::suspended::{Call, Running};
 use super::{
     CatalogCache, CodeServer, Layout, ServerOptions, Unavailability, UnavailableNamespace, live, reading, typed,
 };
@@ -44,6 +45,11 @@ impl ServerHandler for CodeServer {
         self.negotiate_initialize(&request)
     }
 
+    async fn discover(&self, context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+        self.introduce(&context);
+        Ok(DiscoverResult::from_server_info(self.supported_protocol_versions().into_owned(), self.get_info()))
+    }
+
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
         Some(requested.clone()) // rmcp removes what the capabilities do not include.
     }
@@ -58,7 +64,7 @@ impl ServerHandler for CodeServer {
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        self.inner.options.clients.set_absent(); // As in `call_tool`.
+        self.introduce(&context);
         let has_state = !self.has_no_state(&context);
         let tools = self
             .run_blocking(move |server| server.tools_for(has_state))
@@ -72,20 +78,19 @@ impl ServerHandler for CodeServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        self.inner.options.clients.set_absent(); // Without `initialize`, the client cannot receive requests.
+        self.introduce(&context);
         let ServerOptions { layout, search_name, execute_name, code_name, .. } = &self.inner.options;
         let (split, single) = (*layout != Layout::Single, *layout != Layout::Split);
-        let (name, arguments) = (&*request.name, request.arguments.unwrap_or_default());
-        let answer = if split && name == search_name {
-            self.search(arguments, &context).await
+        let name = &*request.name;
+        if split && name == search_name {
+            let found = self.search(request.arguments.unwrap_or_default(), &context).await;
+            Ok(visible(found.unwrap_or_else(failed)).into())
         } else if split && name == execute_name || single && name == code_name {
-            self.execute(arguments, &context).await
+            self.execute(request, &context).await
         } else {
             let unknown = escape(name, Keep::Nothing);
-            return Err(ErrorData::invalid_params(format!("unknown tool \"{unknown}\""), None));
-        };
-        let failed = |why| CallToolResult::error(vec![ContentBlock::text(why)]);
-        Ok(visible(answer.unwrap_or_else(failed)).into())
+            Err(ErrorData::invalid_params(format!("unknown tool \"{unknown}\""), None))
+        }
     }
 
     async fn on_custom_request(
@@ -167,21 +172,45 @@ impl CodeServer {
         all
     }
 
+    /// Runs a program, or goes on with one that was suspended.
     async fn execute(
         &self,
-        arguments: JsonObject,
+        request: CallToolRequestParams,
         context: &RequestContext<RoleServer>,
-    ) -> Result<CallToolResult, String> {
-        let Code { code, timeout_ms } = read(arguments)?;
+    ) -> Result<CallToolResponse, ErrorData> {
+        let code: Code = match read(request.arguments.unwrap_or_default()) {
+            Ok(code) => code,
+            Err(why) => return Ok(visible(failed(why)).into()),
+        };
+        let text = format!("{} {:?} {}", request.name, code.timeout_ms, code.code);
+        let call = Call { client: run::client(self, context), text };
+        let suspended = &self.inner.suspended;
+        let running = match request.request_state {
+            Some(state) => suspended.resume(&state, request.input_responses, &call)?,
+            None => self.start(code, context),
+        };
+        Ok(running.respond(context, &call, suspended).await)
+    }
+
+    fn start(&self, code: Code, context: &RequestContext<RoleServer>) -> Running {
+        let ended = self.session_end(context);
+        let caller = Caller::new(self, context, ended.clone());
+        let (channel, progress) = (caller.origin.channel.clone(), caller.progress.clone());
+        let (server, state) = (self.for_same_client(), self.state(context));
+        let program = async move { visible(server.run(code, state, caller).await.unwrap_or_else(failed)) };
+        Running::new(&channel, progress, ended, program)
+    }
+
+    async fn run(&self, code: Code, state: Arc<State>, caller: Caller) -> Result<CallToolResult, String> {
+        let Code { code, timeout_ms } = code;
         let limits = self.inner.options.limits_for(timeout_ms.map(Duration::from_millis));
         self.settled(|name| words(&code).any(|word| word == name)).await;
-        let state = self.state(context);
         let source = code.clone();
         let granted = self.run_blocking(move |server| server.grant(&source, &state)).await?;
         let GrantedProviders { catalog, own, snippets } = granted;
         let has_snippets = own.iter().any(|provider| provider.name() == state::SNIPPETS);
         let program = Program { code: &code, functions: snippets, limits, granted: catalog.providers(), own };
-        let mut result = run::run(self, program, context).await;
+        let mut result = run::run(self, program, &caller).await;
         if let Err(error) = &mut result.outcome {
             Explainer { server: self, granted: catalog.providers(), has_snippets }.explain(error);
         }
@@ -191,6 +220,11 @@ impl CodeServer {
             run::tool_result(result, *max_text, &server.inner.results, secrets)
         })
         .await
+    }
+
+    /// Records what a client can be asked for that has not sent `initialize`.
+    fn introduce(&self, context: &RequestContext<RoleServer>) {
+        self.inner.options.clients.set_stated(|| context.meta.client_capabilities().unwrap_or_default());
     }
 
     /// Collects the providers and snippets that a program is run with. May block.
@@ -209,6 +243,10 @@ impl CodeServer {
         let own = [finder, results, state.values(catalog.providers()), library.provider()];
         GrantedProviders { catalog, own: own.into_iter().flatten().collect(), snippets: named }
     }
+}
+
+fn failed(why: String) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(why)])
 }
 
 /// Escapes hidden characters in all texts of a result.

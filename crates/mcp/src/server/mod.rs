@@ -40,6 +40,7 @@ mod session;
 mod sessions;
 mod shortages;
 mod state;
+mod suspended;
 mod synonyms;
 mod typed;
 
@@ -56,6 +57,7 @@ use finder::Searched;
 use programs::Programs;
 use results::Results;
 use session::{Session, States};
+use suspended::Suspended;
 
 pub use catalog::{Catalog, FoundTool, Instructions, Page, Query, UnknownTool};
 pub use http::{HttpError, HttpOptions, HttpServer};
@@ -95,6 +97,7 @@ struct Inner {
     /// Results that were too large to show.
     results: Arc<Results>,
     states: States,
+    suspended: Arc<Suspended>,
 }
 
 /// Data that is derived from the current providers.
@@ -127,13 +130,14 @@ impl CodeServer {
         let programs = Programs::new(options.max_programs);
         let states = States::new(&options.state, &executor);
         let session = states.session();
-        let inner = Inner { executor, source, options, since, cache, turns, programs, results, states };
+        let suspended = Arc::new(Suspended::new(options.max_programs, options.approval_timeout));
+        let inner = Inner { executor, source, options, since, cache, turns, programs, results, states, suspended };
         Self { inner: Arc::new(inner), session }
     }
 
     /// Another handle for the same client.
     fn for_same_client(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner), session: self.session.clone() }
+        Self { inner: Arc::clone(&self.inner), session: self.session.handle() }
     }
 
     /// The tools that clients are shown, with their current descriptions.

@@ -1,8 +1,8 @@
 //! One execution for a client: progress notifications while it runs, and its result.
 
 use std::iter;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use execbox::core::text::{Keep, escape, escape_json};
@@ -10,7 +10,9 @@ use execbox::events::{Awaited, CallInfo, EventKind, LogEntry, Observer, ToolProg
 use execbox::policy::Questions;
 use execbox::{CancellationToken, ExecuteRequest, ExecuteResult, Limits, Provider, ScriptFunction};
 use http::request::Parts;
-use rmcp::model::{CallToolResult, ContentBlock, MetaObject, ProgressNotificationParam, ProgressToken};
+use rmcp::model::{
+    CallToolResult, ContentBlock, MetaObject, ProgressNotificationParam, ProgressToken, ProtocolVersion,
+};
 use rmcp::service::{Peer, RequestContext, RoleServer};
 use serde_json::{Map, Value as Json, json};
 use tokio::sync::mpsc;
@@ -20,7 +22,8 @@ use super::approvals::ClientUser;
 use super::results::{self, Results};
 use super::{CodeServer, media};
 use crate::Secrets;
-use crate::clients::Origin;
+use crate::clients::{Channel, Client, Offers, Origin};
+use crate::open_requests::OpenRequests;
 use crate::text::{make_visible, shown, truncate};
 use crate::trace;
 
@@ -36,18 +39,48 @@ pub(super) struct Program<'a> {
     pub(super) own: Vec<Provider>,
 }
 
+/// The client that runs a program, and how it is reached.
+pub(super) struct Caller {
+    pub(super) origin: Origin,
+    /// The client that gets the permit of the program.
+    client: Client,
+    /// Whether other clients may need a permit, too.
+    is_shared: bool,
+    /// `None` if the client has not requested progress.
+    pub(super) progress: Option<Recipient>,
+}
+
+impl Caller {
+    /// The client that sends a request. The program ends with `ended`.
+    pub(super) fn new(server: &CodeServer, context: &RequestContext<RoleServer>, ended: CancellationToken) -> Self {
+        let is_modern = context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
+        let origin = Origin {
+            client: server.session.client,
+            offers: context.client_capabilities().as_ref().map(Offers::new).unwrap_or_default(),
+            channel: match is_modern {
+                true => Channel::Results(OpenRequests::default()),
+                false => Channel::Requests { peer: context.peer.clone(), during: context.id.clone() },
+            },
+            timeout: server.inner.options.approval_timeout,
+            trace: trace::of_request(&context.meta),
+            ended,
+        };
+        let progress = Recipient::new(context);
+        Self { origin, client: client(server, context), is_shared: is_http(context), progress }
+    }
+}
+
+/// The client that sends a request, in the places that clients share.
+pub(super) fn client(server: &CodeServer, context: &RequestContext<RoleServer>) -> Client {
+    let http = context.extensions.get::<Parts>();
+    // A server over HTTP without a session is of one request.
+    http.and_then(|head| head.extensions.get().copied()).unwrap_or(server.session.client)
+}
+
 impl Program<'_> {
     /// The request. The user of the client is asked to approve its calls if the policy of the server requires it.
-    fn request(self, server: &CodeServer, context: &RequestContext<RoleServer>) -> ExecuteRequest {
+    fn request(self, server: &CodeServer, origin: Origin) -> ExecuteRequest {
         let options = &server.inner.options;
-        let origin = Origin {
-            peer: context.peer.clone(),
-            request: context.id.clone(),
-            client: server.session.client,
-            timeout: options.approval_timeout,
-            trace: trace::of_request(&context.meta),
-            ended: context.ct.clone(),
-        };
         let policy = options.policy.clone().map(|policy| {
             let user = ClientUser { origin: origin.clone(), fallback: policy.current_approver().cloned() };
             policy.approver(Arc::new(Questions::new(user)))
@@ -60,34 +93,31 @@ impl Program<'_> {
             .functions(self.functions)
             .providers(granted)
             .providers(self.own)
+            .cancellation(origin.ended.clone())
             .attach(origin);
-        let request = request.limits(self.limits).timers(options.timers).cancellation(context.ct.clone());
+        let request = request.limits(self.limits).timers(options.timers);
         options.observer.iter().cloned().fold(request, ExecuteRequest::observer)
     }
 }
 
 /// Executes the program. Sends log lines, tool calls and their progress as progress if the client has requested progress.
 /// Cancellation by the client cancels the guest and its tool calls.
-pub(super) async fn run(
-    server: &CodeServer,
-    program: Program<'_>,
-    context: &RequestContext<RoleServer>,
-) -> ExecuteResult {
-    let Some(token) = context.meta.get_progress_token() else {
-        let execution = program.request(server, context);
-        return execute(server, execution, context, &AtomicBool::default()).await;
+pub(super) async fn run(server: &CodeServer, program: Program<'_>, caller: &Caller) -> ExecuteResult {
+    let execution = program.request(server, caller.origin.clone());
+    let Some(recipient) = &caller.progress else {
+        return execute(server, execution, caller, &AtomicBool::default()).await;
     };
     let (sender, lines) = mpsc::channel(MAX_QUEUED);
     let secrets = server.inner.options.secrets.clone();
-    let execution = program.request(server, context).observer(Observer::new(move |event| {
+    let execution = execution.observer(Observer::new(move |event| {
         if let Some(line) = progress_line(&event.kind, &secrets) {
             let _ = sender.try_send(line);
         }
     }));
-    let mut progress = Progress { peer: &context.peer, token, lines, sent: 0 };
+    let mut progress = Progress { recipient, lines, sent: 0 };
     let (has_permit, ended) = (AtomicBool::default(), CancellationToken::new());
     let running = async {
-        let result = execute(server, execution, context, &has_permit).await;
+        let result = execute(server, execution, caller, &has_permit).await;
         ended.cancel();
         result
     };
@@ -99,17 +129,19 @@ pub(super) async fn run(
 async fn execute(
     server: &CodeServer,
     execution: ExecuteRequest,
-    context: &RequestContext<RoleServer>,
+    caller: &Caller,
     has_permit: &AtomicBool,
 ) -> ExecuteResult {
-    let http = context.extensions.get::<Parts>();
-    // A server over HTTP without a session is of one request.
-    let client = http.and_then(|head| head.extensions.get().copied()).unwrap_or(server.session.client);
-    let permit = context.ct.run_until_cancelled(server.inner.programs.permit(client, http.is_some())).await.flatten();
+    let permit = server.inner.programs.permit(caller.client, caller.is_shared);
+    let permit = caller.origin.ended.run_until_cancelled(permit).await.flatten();
     has_permit.store(true, Ordering::Relaxed);
     let result = server.inner.executor.execute(execution).await; // A cancelled execution ends at once.
     drop(permit);
     result
+}
+
+fn is_http(context: &RequestContext<RoleServer>) -> bool {
+    context.extensions.get::<Parts>().is_some()
 }
 
 /// Whether a request came over HTTP without a session.
@@ -143,10 +175,43 @@ fn progress_text(call: &CallInfo<'_>, progress: &ToolProgress) -> String {
     truncate(text, MAX_LINE)
 }
 
-/// Sends lines to a client. If the client does not read them, lines are dropped, and the program is not delayed.
-struct Progress<'a> {
-    peer: &'a Peer<RoleServer>,
+/// The request of a client that receives the progress of a program, if there is one now. Cheap to clone; clones share it.
+#[derive(Clone)]
+pub(super) struct Recipient(Arc<Mutex<Option<Receiver>>>);
+
+#[derive(Clone)]
+struct Receiver {
+    peer: Peer<RoleServer>,
     token: ProgressToken,
+}
+
+impl Receiver {
+    /// `None` if the request does not request progress.
+    fn of(context: &RequestContext<RoleServer>) -> Option<Self> {
+        Some(Self { peer: context.peer.clone(), token: context.meta.get_progress_token()? })
+    }
+}
+
+impl Recipient {
+    /// `None` if the request does not request progress.
+    fn new(context: &RequestContext<RoleServer>) -> Option<Self> {
+        Some(Self(Arc::new(Mutex::new(Some(Receiver::of(context)?)))))
+    }
+
+    /// Sends further progress to another request, or to none.
+    pub(super) fn set(&self, context: Option<&RequestContext<RoleServer>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = context.and_then(Receiver::of);
+    }
+
+    fn current(&self) -> Option<Receiver> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Sends lines to a client. If the client does not read them, or no request receives them, lines are dropped, and the program
+/// is not delayed.
+struct Progress<'a> {
+    recipient: &'a Recipient,
     lines: mpsc::Receiver<String>,
     sent: u32,
 }
@@ -173,10 +238,11 @@ impl Progress<'_> {
 
     /// Sends a line, made visible and truncated. All texts of progress are sent by this function.
     async fn send(&mut self, line: String) {
+        let Some(Receiver { peer, token }) = self.recipient.current() else { return };
         self.sent += 1;
         let line = shown(line, MAX_LINE);
-        let progress = ProgressNotificationParam::new(self.token.clone(), f64::from(self.sent)).with_message(line);
-        let _ = self.peer.notify_progress(progress).await;
+        let progress = ProgressNotificationParam::new(token, f64::from(self.sent)).with_message(line);
+        let _ = peer.notify_progress(progress).await;
     }
 }
 

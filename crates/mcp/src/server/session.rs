@@ -6,17 +6,28 @@ use execbox::Executor;
 use execbox::core::budget::Budget;
 use rmcp::service::{RequestContext, RoleServer};
 use tokio::sync::Semaphore;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::state::{self, Checker, Means, State, StateOptions, StateStore};
 use super::{CodeServer, MAX_CONCURRENT, run};
 use crate::clients::Client;
 
 /// The identity and the state of the client of one connection or session.
-#[derive(Clone)]
 pub(super) struct Session {
     pub(super) client: Client,
     /// Created when it is needed. Shared by all sessions if [`StateOptions::shared`] is set.
     state: Arc<OnceLock<Arc<State>>>,
+    /// Fires when the session ends.
+    ended: CancellationToken,
+    /// `None` in other handles for the session.
+    _end: Option<DropGuard>,
+}
+
+impl Session {
+    /// Another handle, which does not keep the session open.
+    pub(super) fn handle(&self) -> Self {
+        Self { client: self.client, state: Arc::clone(&self.state), ended: self.ended.clone(), _end: None }
+    }
 }
 
 /// The states of all clients.
@@ -41,7 +52,8 @@ impl States {
 
     /// A session of a new client.
     pub(super) fn session(&self) -> Session {
-        Session { client: Client::new(), state: self.shared.clone().unwrap_or_default() }
+        let (state, ended) = (self.shared.clone().unwrap_or_default(), CancellationToken::new());
+        Session { client: Client::new(), state, _end: Some(ended.clone().drop_guard()), ended }
     }
 }
 
@@ -60,6 +72,11 @@ impl CodeServer {
         }
         let own = || Arc::new(State::in_memory(budget, &self.inner.options.state, means));
         Arc::clone(self.session.state.get_or_init(own))
+    }
+
+    /// A token that fires when the session of a request ends. Requests over HTTP without a session have none.
+    pub(super) fn session_end(&self, context: &RequestContext<RoleServer>) -> CancellationToken {
+        if run::is_sessionless(context) { CancellationToken::new() } else { self.session.ended.child_token() }
     }
 
     pub(super) fn has_no_state(&self, context: &RequestContext<RoleServer>) -> bool {

@@ -56,10 +56,12 @@ use std::future::ready;
 use execbox::ToolError;
 use execbox::core::names::ProviderNameError;
 use futures_util::future::BoxFuture;
+use rmcp::model::{ProtocolVersion, RequestMetaObject};
 use rmcp::service::{Peer, RoleClient, ServiceError};
 use rmcp::transport::DynamicTransportError;
 
 use crate::Secrets;
+use crate::clients::Origin;
 use crate::text::truncate;
 
 pub(crate) use handle::Remote;
@@ -142,6 +144,18 @@ impl Route {
     fn over(peer: Peer<RoleClient>) -> Self {
         let (disconnect, answers, progress) = Default::default();
         Self { peer, disconnect, answers, progress, forwarding: None }
+    }
+
+    /// What a request of a call has in its `_meta`: since MCP 2026-07-28 also what the client of the call can be asked for,
+    /// instead of what all clients can be.
+    fn metadata(&self, origin: &Origin) -> RequestMetaObject {
+        let mut meta = origin.trace.clone();
+        let is_modern =
+            self.peer.peer_info().is_some_and(|info| info.protocol_version >= ProtocolVersion::V_2026_07_28);
+        if let Some(forwarding) = self.forwarding.as_ref().filter(|_| is_modern) {
+            meta.set_client_capabilities(forwarding.offered_by(origin));
+        }
+        meta
     }
 }
 

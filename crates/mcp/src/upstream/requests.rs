@@ -9,9 +9,9 @@ use std::sync::Arc;
 use execbox::core::text::{Keep, cut, escape, is_hidden};
 use rmcp::model::{
     ClientCapabilities, ClientResult, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
-    ElicitResult, ElicitationSchema, ErrorCode, ErrorData, ListRootsResult, Request, ServerRequest,
+    ElicitResult, ElicitationSchema, ErrorCode, ErrorData, InputRequest, ListRootsResult, Request, RootsCapabilities,
 };
-use rmcp::service::{ElicitationMode, Peer, RoleServer};
+use rmcp::service::{Peer, RoleServer};
 use serde_json::Value as Json;
 use tokio::sync::Semaphore;
 
@@ -41,11 +41,11 @@ impl Forwarding {
         waiting: &Waiting,
         mut request: ElicitRequestParams,
     ) -> Result<ElicitResult, ErrorData> {
-        let mode = match &request {
-            ElicitRequestParams::UrlElicitationParams { .. } => ElicitationMode::Url,
-            _ => ElicitationMode::Form,
+        let is_offered = match &request {
+            ElicitRequestParams::UrlElicitationParams { .. } => waiting.origin.offers.urls,
+            _ => waiting.origin.offers.forms,
         };
-        if !waiting.origin.peer.supported_elicitation_modes().contains(&mode) {
+        if !is_offered {
             return Err(failed("the client cannot ask its user"));
         }
         let message = match &mut request {
@@ -65,7 +65,7 @@ impl Forwarding {
         };
         let text = visible(std::mem::take(message), &waiting.secrets);
         *message = format!("The server {:?} asks:\n\n{text}", waiting.server);
-        match self.forward(waiting, ServerRequest::ElicitRequest(Request::new(request))).await? {
+        match self.forward(waiting, InputRequest::Elicitation(Request::new(request))).await? {
             ClientResult::ElicitResult(result) => Ok(result),
             _ => Err(failed("the client has given another kind of answer")),
         }
@@ -76,13 +76,13 @@ impl Forwarding {
         waiting: &Waiting,
         request: CreateMessageRequestParams,
     ) -> Result<CreateMessageResult, ErrorData> {
-        if !offers(&waiting.origin.peer, |capabilities| capabilities.sampling.is_some()) {
+        if !waiting.origin.offers.sampling {
             return Err(failed("the client cannot ask its model"));
         }
         let mut request = serde_json::to_value(request).map_err(|_| failed("invalid request"))?;
         make_json_visible(&mut request);
         let request = serde_json::from_value(request).map_err(|_| failed("invalid request"))?;
-        let forwarded = ServerRequest::CreateMessageRequest(Request::new(request));
+        let forwarded = InputRequest::CreateMessage(Request::new(request));
         match self.forward(waiting, forwarded).await? {
             ClientResult::CreateMessageResult(result) => Ok(*result),
             _ => Err(failed("the client has given another kind of answer")),
@@ -91,10 +91,22 @@ impl Forwarding {
 
     /// Forwards a request for directories. Servers send it at any time, so that it is forwarded only if there is one client.
     pub(super) async fn roots(&self) -> Result<ListRootsResult, ErrorData> {
-        let client = self.clients.only().filter(|client| offers(client, |capabilities| capabilities.roots.is_some()));
-        let client = client.ok_or_else(|| failed("the client has no roots"))?;
+        let has_roots =
+            |client: &Peer<RoleServer>| client.peer_info().is_some_and(|info| info.capabilities.roots.is_some());
+        let client = self.clients.only().filter(has_roots).ok_or_else(|| failed("the client has no roots"))?;
         let _place = self.places.try_acquire().map_err(|_| failed("too many requests at once"))?;
         client.list_roots().await.map_err(|_| failed("the client has not answered"))
+    }
+
+    fn client_with_roots(&self) -> Option<Peer<RoleServer>> {
+        self.clients.only().filter(|client| client.peer_info().is_some_and(|info| info.capabilities.roots.is_some()))
+    }
+
+    /// What can be asked during a call of this client.
+    pub(super) fn offered_by(&self, origin: &Origin) -> ClientCapabilities {
+        let mut offered = origin.offers.capabilities();
+        offered.roots = self.client_with_roots().map(|_| RootsCapabilities::default());
+        offered
     }
 
     /// The calls in flight, if they are all of one client.
@@ -102,7 +114,7 @@ impl Forwarding {
         self.calls.waiting().ok_or_else(|| failed("calls of several clients, or none, are in progress"))
     }
 
-    async fn forward(&self, waiting: &Waiting, request: ServerRequest) -> Result<ClientResult, ErrorData> {
+    async fn forward(&self, waiting: &Waiting, request: InputRequest) -> Result<ClientResult, ErrorData> {
         let _place = self.places.try_acquire().map_err(|_| failed("too many requests at once"))?;
         if json_exceeds(&request, MAX_REQUEST) {
             return Err(failed("the request is too long"));
@@ -110,7 +122,7 @@ impl Forwarding {
         let Origin { timeout, ended, .. } = &waiting.origin;
         match tokio::time::timeout(*timeout, ended.run_until_cancelled(waiting.origin.ask(request))).await {
             Ok(Some(Ok(answer))) => Ok(answer),
-            Ok(Some(Err(_))) => Err(failed("the client has failed to answer")),
+            Ok(Some(Err(why))) => Err(failed(why.to_string())),
             Ok(None) => Err(failed("the call has ended")),
             Err(_) => Err(failed("the client has not answered in time")),
         }
@@ -156,13 +168,8 @@ fn has_hidden(text: &str) -> bool {
     matches!(escape(text, Keep::Lines), Cow::Owned(_))
 }
 
-/// Whether a client has stated the capability that `has` checks.
-fn offers(client: &Peer<RoleServer>, has: impl Fn(&ClientCapabilities) -> bool) -> bool {
-    client.peer_info().is_some_and(|info| has(&info.capabilities))
-}
-
 /// An error, not a refusal: the user was not asked, or did not answer.
-fn failed(why: &'static str) -> ErrorData {
+fn failed(why: impl Into<Cow<'static, str>>) -> ErrorData {
     ErrorData::new(ErrorCode::INTERNAL_ERROR, why, None)
 }
 

@@ -185,7 +185,7 @@ struct UpstreamRequest<'a> {
 impl UpstreamRequest<'_> {
     async fn answer(&mut self, request: ClientRequest, secrets: &Secrets) -> Result<Json, ServiceError> {
         let mut options = PeerRequestOptions::no_options();
-        options.meta = self.context.attached::<Origin>().map(|origin| origin.trace.clone());
+        options.meta = self.context.attached::<Origin>().map(|origin| self.route.metadata(origin));
         let sent = self.route.peer.send_request_with_option(request, options).await;
         let answer = match sent {
             Ok(sent) => {

@@ -11,13 +11,14 @@ use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability,
     ErrorData, Implementation,
 };
-use rmcp::service::{RequestContext, RoleClient, RunningService};
+use rmcp::service::{ClientLifecycleMode, ClientServiceExt as _, RequestContext, RoleClient, RunningService};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::{ClientHandler, ServiceExt as _};
 use serde_json::{Value as Json, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::fake::{begin, call, text};
+use crate::http::both_generations;
 
 /// A client whose user gives these answers, one after another, and then none. Records the questions.
 #[derive(Clone, Default)]
@@ -83,9 +84,17 @@ fn shop() -> (CodeServer, Arc<Mutex<Vec<Json>>>) {
 }
 
 async fn connect(server: CodeServer, user: &User) -> RunningService<RoleClient, User> {
+    connect_with(server, user, ClientLifecycleMode::Initialize).await
+}
+
+async fn connect_with(
+    server: CodeServer,
+    user: &User,
+    lifecycle: ClientLifecycleMode,
+) -> RunningService<RoleClient, User> {
     let (near, far) = tokio::io::duplex(1 << 16);
     tokio::spawn(async move { server.serve(far).await.unwrap().waiting().await });
-    user.clone().serve(near).await.unwrap()
+    user.clone().serve_with_lifecycle(near, lifecycle).await.unwrap()
 }
 
 /// Deletes the orders 1 to 3, and returns the result of each call.
@@ -106,16 +115,18 @@ const REFUSED: &str = "not approved: the user refused the call";
 
 #[tokio::test]
 async fn a_client_puts_each_call_to_its_user() {
-    let (server, deleted) = shop();
-    let user = User::new(["approve", "refuse", "approve"]);
-    let client = connect(server, &user).await;
-    assert_eq!(delete_three(&client).await, json!(["an order", "deleted", REFUSED, "deleted"]));
-    assert_eq!(*deleted.lock().unwrap(), [1, 3]);
-    let questions = user.questions.lock().unwrap();
-    let expected = "A program wants to call shop.delete_order (its server states that it may remove or overwrite something) \
-                    with:\n\n{\n  \"id\": 1\n}\n\nLine 4 of the program: results.push(await shop.delete_order({ id })\
-                    .catch((error) => error.message));";
-    assert_eq!((questions.len(), questions[0].as_str()), (3, expected));
+    for lifecycle in both_generations() {
+        let (server, deleted) = shop();
+        let user = User::new(["approve", "refuse", "approve"]);
+        let client = connect_with(server, &user, lifecycle).await;
+        assert_eq!(delete_three(&client).await, json!(["an order", "deleted", REFUSED, "deleted"]));
+        assert_eq!(*deleted.lock().unwrap(), [1, 3]);
+        let questions = user.questions.lock().unwrap();
+        let expected = "A program wants to call shop.delete_order (its server states that it may remove or overwrite \
+                        something) with:\n\n{\n  \"id\": 1\n}\n\nLine 4 of the program: results.push(await \
+                        shop.delete_order({ id }).catch((error) => error.message));";
+        assert_eq!((questions.len(), questions[0].as_str()), (3, expected));
+    }
 }
 
 #[tokio::test]
@@ -134,17 +145,19 @@ async fn a_call_of_a_snippet_shows_the_line_of_the_snippet() {
 
 #[tokio::test]
 async fn an_answer_can_hold_for_the_rest_of_the_program() {
-    for (answer, results, count) in [
-        ("approve_tool", json!(["an order", "deleted", "deleted", "deleted"]), 3),
-        ("refuse_all", json!(["an order", REFUSED, REFUSED, REFUSED]), 0),
-    ] {
-        let (server, deleted) = shop();
-        let user = User::new([answer]);
-        let client = connect(server, &user).await;
-        assert_eq!(delete_three(&client).await, results);
-        assert_eq!((deleted.lock().unwrap().len(), user.questions.lock().unwrap().len()), (count, 1), "{answer}");
-        delete_three(&client).await;
-        assert!(user.questions.lock().unwrap().len() > 1, "another program is another decision");
+    for lifecycle in both_generations() {
+        for (answer, results, count) in [
+            ("approve_tool", json!(["an order", "deleted", "deleted", "deleted"]), 3),
+            ("refuse_all", json!(["an order", REFUSED, REFUSED, REFUSED]), 0),
+        ] {
+            let (server, deleted) = shop();
+            let user = User::new([answer]);
+            let client = connect_with(server, &user, lifecycle.clone()).await;
+            assert_eq!(delete_three(&client).await, results);
+            assert_eq!((deleted.lock().unwrap().len(), user.questions.lock().unwrap().len()), (count, 1), "{answer}");
+            delete_three(&client).await;
+            assert!(user.questions.lock().unwrap().len() > 1, "another program is another decision");
+        }
     }
 }
 
@@ -160,12 +173,14 @@ async fn everything_but_an_approval_is_a_refusal() {
 
 #[tokio::test]
 async fn the_clocks_of_a_program_stand_still_while_the_user_thinks() {
-    let limits = Limits { timeout: Duration::from_secs(1), ..Limits::default() };
-    let (server, deleted) = server(Policy::new(), limits, Duration::from_mins(1));
-    let user = User { delay: Duration::from_millis(700), ..User::new(["approve", "approve", "approve"]) };
-    let client = connect(server, &user).await;
-    assert_eq!(delete_three(&client).await, json!(["an order", "deleted", "deleted", "deleted"]));
-    assert_eq!(deleted.lock().unwrap().len(), 3);
+    for lifecycle in both_generations() {
+        let limits = Limits { timeout: Duration::from_secs(1), ..Limits::default() };
+        let (server, deleted) = server(Policy::new(), limits, Duration::from_mins(1));
+        let user = User { delay: Duration::from_millis(700), ..User::new(["approve", "approve", "approve"]) };
+        let client = connect_with(server, &user, lifecycle).await;
+        assert_eq!(delete_three(&client).await, json!(["an order", "deleted", "deleted", "deleted"]));
+        assert_eq!(deleted.lock().unwrap().len(), 3);
+    }
 }
 
 #[tokio::test]
@@ -190,25 +205,30 @@ impl Approver for Operator {
 #[tokio::test]
 async fn another_approver_is_asked_where_the_client_cannot_ask() {
     let cannot = User::default();
-    let (with_operator, _) = server(Policy::new().approver(Arc::new(Operator)), Limits::default(), Duration::MAX);
-    let client = connect(with_operator, &cannot).await;
-    assert_eq!(delete_three(&client).await, json!(["an order", "deleted", "deleted", "deleted"]));
-    let client = connect(shop().0, &cannot).await;
-    let nobody = "not approved: the client cannot ask its user";
-    assert_eq!(delete_three(&client).await, json!(["an order", nobody, nobody, nobody]));
+    for lifecycle in both_generations() {
+        let (with_operator, _) = server(Policy::new().approver(Arc::new(Operator)), Limits::default(), Duration::MAX);
+        let client = connect_with(with_operator, &cannot, lifecycle.clone()).await;
+        assert_eq!(delete_three(&client).await, json!(["an order", "deleted", "deleted", "deleted"]));
+        let client = connect_with(shop().0, &cannot, lifecycle).await;
+        let nobody = "not approved: the client cannot ask its user";
+        assert_eq!(delete_three(&client).await, json!(["an order", nobody, nobody, nobody]));
+    }
 }
 
 #[tokio::test]
 async fn users_of_clients_over_http_are_asked() {
     rustls::crypto::ring::default_provider().install_default().ok();
-    let (server, deleted) = shop();
-    let http = HttpServer::bind("127.0.0.1:0", HttpOptions::default()).await.unwrap();
-    let url = http.url();
-    tokio::spawn(http.serve(server, CancellationToken::new()));
-    let user = User::new(["approve", "refuse", "approve"]);
-    let client = user.clone().serve(StreamableHttpClientTransport::from_uri(url)).await.unwrap();
-    assert_eq!(delete_three(&client).await, json!(["an order", "deleted", REFUSED, "deleted"]));
-    assert_eq!(*deleted.lock().unwrap(), [1, 3]);
+    for lifecycle in both_generations() {
+        let (server, deleted) = shop();
+        let http = HttpServer::bind("127.0.0.1:0", HttpOptions::default()).await.unwrap();
+        let url = http.url();
+        tokio::spawn(http.serve(server, CancellationToken::new()));
+        let user = User::new(["approve", "refuse", "approve"]);
+        let transport = StreamableHttpClientTransport::from_uri(url);
+        let client = user.clone().serve_with_lifecycle(transport, lifecycle).await.unwrap();
+        assert_eq!(delete_three(&client).await, json!(["an order", "deleted", REFUSED, "deleted"]));
+        assert_eq!(*deleted.lock().unwrap(), [1, 3]);
+    }
 }
 
 #[tokio::test]

@@ -300,7 +300,12 @@ pub(crate) async fn until(condition: impl Fn() -> bool) {
     }
 }
 
-pub(crate) async fn call(client: &Peer<RoleClient>, name: &str, arguments: Json) -> CallToolResult {
+/// Calls a tool. The client answers what the server asks.
+pub(crate) async fn call<C: ClientHandler>(
+    client: &RunningService<RoleClient, C>,
+    name: &str,
+    arguments: Json,
+) -> CallToolResult {
     let Json::Object(arguments) = arguments else { panic!("arguments are an object") };
     client.call_tool(CallToolRequestParams::new(name.to_owned()).with_arguments(arguments)).await.unwrap()
 }

@@ -19,6 +19,7 @@ mod reading;
 mod remote;
 mod requests;
 mod resources;
+mod rounds;
 mod server;
 mod site;
 mod sse;

@@ -19,7 +19,7 @@ use rmcp::model::{
     ListRootsResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, Request, Root, RootsCapabilities,
     SamplingCapability, SamplingMessage, ServerCapabilities, ServerConfig,
 };
-use rmcp::service::{RequestContext, RoleClient, RoleServer, RunningService};
+use rmcp::service::{ClientServiceExt as _, RequestContext, RoleClient, RoleServer, RunningService};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::{ClientHandler, ServerHandler, ServiceExt as _};
 use serde_json::{Value as Json, json};
@@ -27,6 +27,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::fake::{begin, call, tool, until};
+use crate::http::both_generations;
 
 /// A server that asks its client: `ask` the user, `think` the model, `look` for directories. `wait` wants to be called three
 /// times, `stall` for ever. `weigh` wants to be called twice: its first result has 400 000 values more, and waits for the second
@@ -35,8 +36,9 @@ use crate::fake::{begin, call, tool, until};
 struct Asking {
     /// Whether it speaks MCP 2026-07-28, or an older version.
     is_modern: bool,
-    /// The capabilities that the client offers.
+    /// The capabilities that the client offers, and those that it stated in its last call.
     offered: Arc<Mutex<Option<ClientCapabilities>>>,
+    stated: Arc<Mutex<Option<ClientCapabilities>>>,
     /// How often `weigh` was called for the first time, and for the second time.
     weighed: Arc<[AtomicUsize; 2]>,
 }
@@ -70,6 +72,7 @@ impl ServerHandler for Asking {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        *self.stated.lock().unwrap() = context.meta.client_capabilities();
         if self.is_modern && request.name == "weigh" {
             return Ok(self.weigh(&request).await);
         }
@@ -154,6 +157,8 @@ fn thought() -> CreateMessageRequestParams {
 #[derive(Clone, Default)]
 struct Asked {
     offers: bool,
+    /// Whether it speaks MCP 2026-07-28, or an older version.
+    is_modern: bool,
     questions: Arc<Mutex<Vec<String>>>,
     /// The forms of the questions, and the requests for the model.
     shown: Arc<Mutex<Vec<Json>>>,
@@ -256,7 +261,9 @@ impl Gateway {
         let (near, far) = tokio::io::duplex(1 << 16);
         let server = self.server.clone();
         tokio::spawn(async move { server.serve(far).await.unwrap().waiting().await });
-        client.clone().serve(near).await.unwrap()
+        let [older, newest] = both_generations();
+        let lifecycle = if client.is_modern { newest } else { older };
+        client.clone().serve_with_lifecycle(near, lifecycle).await.unwrap()
     }
 }
 
@@ -273,8 +280,13 @@ async fn one_before(asking: Asking, client: &Asked, limits: Limits) -> (Gateway,
     (gateway, connected)
 }
 
-const ASK_ALL: &str =
-    "const all = []; for (const tool of ['ask', 'think', 'look']) all.push((await crm[tool]({})).answer); return all;";
+const ASK_ALL: &str = "
+    const all = [];
+    for (const tool of ['ask', 'think', 'look']) {
+        all.push(await crm[tool]({}).then((result) => result.answer, (error) => error.message));
+    }
+    return all;
+";
 
 async fn run(client: &RunningService<RoleClient, Asked>, code: &str) -> Json {
     let result = call(client, "mcp_execute_code", json!({ "code": code })).await.structured_content.unwrap();
@@ -283,21 +295,28 @@ async fn run(client: &RunningService<RoleClient, Asked>, code: &str) -> Json {
 
 #[tokio::test]
 async fn requests_of_servers_reach_the_client() {
-    for is_modern in [false, true] {
-        requests_reach_the_client(Asking { is_modern, ..Asking::default() }).await;
+    for [server_is_modern, client_is_modern] in [[false, false], [false, true], [true, false], [true, true]] {
+        let asking = Asking { is_modern: server_is_modern, ..Asking::default() };
+        requests_reach_the_client(asking, Asked { offers: true, is_modern: client_is_modern, ..Asked::default() })
+            .await;
     }
 }
 
-async fn requests_reach_the_client(asking: Asking) {
-    let client = Asked { offers: true, ..Asked::default() };
+async fn requests_reach_the_client(asking: Asking, client: Asked) {
     let (gateway, connected) = one_before(asking, &client, Limits::default()).await;
     let offered = gateway.asking.offered.lock().unwrap().clone().unwrap();
-    let expected = json!({ "roots": {}, "sampling": {}, "elicitation": {} });
+    let mut expected = json!({ "sampling": {}, "elicitation": {} });
+    if !client.is_modern {
+        expected["roots"] = json!({}); // The others can be asked during calls only.
+    }
     assert_eq!(serde_json::to_value(offered).unwrap(), expected, "what the client offers");
     let answers = run(&connected, ASK_ALL).await;
     assert_eq!(answers[0], json!({ "action": "accept", "content": { "name": "Ada" } }));
     assert_eq!(answers[1]["content"], json!({ "type": "text", "text": "42" }));
-    assert_eq!(answers[2][0]["uri"], "file:///work");
+    match client.is_modern {
+        false => assert_eq!(answers[2][0]["uri"], "file:///work"),
+        true => assert!(answers[2].to_string().contains("the client has no roots"), "{}", answers[2]),
+    }
     let question = "The server \"crm\" asks:\n\nWhich name has ${KEY}?\\u001b[2J\\u202e";
     assert_eq!(*client.questions.lock().unwrap(), [question], "with its name, escaped, and without secrets");
     let shown = client.shown.lock().unwrap();
@@ -374,12 +393,33 @@ async fn what_servers_send_between_the_requests_of_a_call_is_charged() {
     assert!(first.contains("too many large responses at once"), "{first}");
 }
 
+/// Clients of MCP 2026-07-28 get them in one result.
+#[tokio::test]
+async fn questions_at_the_same_time_are_asked_together() {
+    let client = Asked { offers: true, is_modern: true, ..Asked::default() };
+    let (_gateway, connected) = one(&client, Limits::default()).await;
+    let ask =
+        json!({ "code": "const all = await Promise.all([crm.ask({}), crm.ask({}), crm.ask({})]); return all.length" });
+    let Json::Object(arguments) = ask else { unreachable!("arguments are an object") };
+    let mut call = CallToolRequestParams::new("mcp_execute_code").with_arguments(arguments);
+    let response = connected.peer().call_tool_once(call.clone()).await.unwrap();
+    let CallToolResponse::InputRequired(asked) = response else { panic!("no question: {response:?}") };
+    let requests = asked.input_requests.unwrap();
+    assert_eq!(requests.keys().collect::<Vec<_>>(), ["request1", "request2", "request3"]);
+    let answer = json!({ "action": "accept", "content": { "name": "Ada" } });
+    call.input_responses = Some(requests.into_keys().map(|key| (key, answer.clone())).collect());
+    call.request_state = asked.request_state;
+    let response = connected.peer().call_tool_once(call).await.unwrap();
+    let CallToolResponse::Complete(result) = response else { panic!("no result: {response:?}") };
+    assert_eq!(result.structured_content.unwrap()["result"], 3);
+}
+
 /// While the user is asked, neither the timeout of the call nor that of the program ends the call.
 #[tokio::test]
 async fn time_in_which_a_user_is_asked_does_not_count() {
     for is_modern in [false, true] {
         let answer = Arc::new(Notify::new());
-        let client = Asked { offers: true, answer: Some(Arc::clone(&answer)), ..Asked::default() };
+        let client = Asked { offers: true, is_modern, answer: Some(Arc::clone(&answer)), ..Asked::default() };
         let (asking, timeout) = (Asking { is_modern, ..Asking::default() }, Duration::from_secs(1));
         let (_gateway, connected) = one_before(asking, &client, Limits { timeout, ..Limits::default() }).await;
         let answers = tokio::join!(run(&connected, "return (await crm.ask({})).answer.action"), async {
@@ -433,7 +473,7 @@ async fn over_http_a_server_reaches_the_client_whose_calls_alone_are_in_progress
     assert_eq!(run(&two, "return (await crm.ask({})).answer.action").await, "accept");
 }
 
-/// A result that requires input belongs to its call.
+/// A result that requires input belongs to its call: servers may ask for all that the client of the call offers.
 #[tokio::test]
 async fn over_http_modern_servers_reach_each_client() {
     rustls::crypto::ring::default_provider().install_default().ok();
@@ -442,14 +482,22 @@ async fn over_http_modern_servers_reach_each_client() {
     let http = HttpServer::bind("127.0.0.1:0", HttpOptions::default()).await.unwrap();
     let url = http.url();
     tokio::spawn(http.serve(gateway.server.clone(), CancellationToken::new()));
-    let (silent, asked) = (
-        Asked { offers: true, answer: Some(Arc::default()), ..Asked::default() },
-        Asked { offers: true, ..Asked::default() },
-    );
-    let one = silent.clone().serve(StreamableHttpClientTransport::from_uri(url.clone())).await.unwrap();
-    let two = asked.clone().serve(StreamableHttpClientTransport::from_uri(url)).await.unwrap();
-    let _waiting = begin(&one, "mcp_execute_code", "return (await crm.ask({})).answer").await;
-    until(|| !silent.questions.lock().unwrap().is_empty()).await;
-    assert_eq!(run(&two, "return (await crm.ask({})).answer.action").await, "accept");
-    assert_eq!((silent.questions.lock().unwrap().len(), asked.questions.lock().unwrap().len()), (1, 1));
+    let stated = || serde_json::to_value(gateway.asking.stated.lock().unwrap().take()).unwrap();
+    for (is_modern, lifecycle) in [false, true].into_iter().zip(both_generations()) {
+        let connect = async |asked: &Asked| {
+            let transport = StreamableHttpClientTransport::from_uri(url.clone());
+            asked.clone().serve_with_lifecycle(transport, lifecycle.clone()).await.unwrap()
+        };
+        let silent = Asked { offers: true, is_modern, answer: Some(Arc::default()), ..Asked::default() };
+        let asked = Asked { offers: true, is_modern, ..Asked::default() };
+        let [one, two, three] = [connect(&silent).await, connect(&asked).await, connect(&Asked::default()).await];
+        let _waiting = tokio::spawn(async move { run(&one, "return (await crm.ask({})).answer").await });
+        until(|| !silent.questions.lock().unwrap().is_empty()).await;
+        assert_eq!(run(&two, "return (await crm.ask({})).answer.action").await, "accept");
+        assert_eq!((silent.questions.lock().unwrap().len(), asked.questions.lock().unwrap().len()), (1, 1));
+        assert_eq!(run(&two, "return (await crm.think({})).answer.content.text").await, "42");
+        assert_eq!(stated(), json!({ "elicitation": {}, "sampling": {} }));
+        assert!(run(&three, "await crm.ask({})").await.to_string().contains("the client cannot ask its user"));
+        assert_eq!(stated(), json!({}));
+    }
 }

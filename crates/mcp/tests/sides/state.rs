@@ -11,10 +11,10 @@ use execbox_mcp::server::{
 };
 use futures_util::future::join_all;
 use rmcp::model::CallToolResult;
-use rmcp::service::{Peer, RoleClient};
+use rmcp::service::{RoleClient, RunningService};
 use serde_json::{Value as Json, json};
 
-use crate::fake::{call, client_of, text};
+use crate::fake::{Listener, call, client_of, text};
 use crate::http::{both_generations, connect_as, serve_code};
 
 /// A server with the tools of `providers`, with timeouts that no test reaches.
@@ -31,19 +31,19 @@ fn server() -> CodeServer {
     server_with(vec![Provider::builder("api").tools([echo, fail]).build().unwrap()], None)
 }
 
-async fn run(client: &Peer<RoleClient>, code: &str) -> CallToolResult {
+async fn run(client: &RunningService<RoleClient, Listener>, code: &str) -> CallToolResult {
     call(client, "mcp_execute_code", json!({ "code": code })).await
 }
 
 /// The result of a program that succeeds.
-async fn result(client: &Peer<RoleClient>, code: &str) -> Json {
+async fn result(client: &RunningService<RoleClient, Listener>, code: &str) -> Json {
     let result = run(client, code).await;
     assert_eq!(result.is_error, Some(false), "{code}: {}", text(&result));
     result.structured_content.unwrap().get_mut("result").map(Json::take).unwrap_or_default()
 }
 
 /// The message of a program that fails.
-async fn message(client: &Peer<RoleClient>, code: &str) -> String {
+async fn message(client: &RunningService<RoleClient, Listener>, code: &str) -> String {
     let result = run(client, code).await;
     assert_eq!(result.is_error, Some(true), "{code}: {}", text(&result));
     match result.structured_content {
