@@ -1,36 +1,61 @@
-// Drives `execbox mcp` with the client of the published TypeScript SDK; arguments and servers as for client.py.
-// Prints a line per check and stops at the first failure.
+// Drives `execbox mcp` with the clients of the published TypeScript SDKs:
+//
+//     client.mjs SDK stdio EXECBOX ARGUMENTS...     starts a server
+//     client.mjs SDK http URL                       connects to a running server
+//
+// SDK is `v1`, or `v2` with the newest version of the protocol. Servers as for client.py. Prints a line per check and stops at the
+// first failure.
 
 import { strict as assert } from "node:assert";
-import { Client } from "@modelcontextprotocol/sdk/client/index.js";
-import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
-import { CreateMessageRequestSchema, ElicitRequestSchema } from "@modelcontextprotocol/sdk/types.js";
-import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 
-const [kind, target, ...args] = process.argv.slice(2);
-// Clients pass little of their environment to the servers that they start.
-const stdio = () => new StdioClientTransport({ command: target, args, env: process.env });
-const transport = kind === "http" ? new StreamableHTTPClientTransport(new URL(target)) : stdio();
-const client = new Client({ name: "peers", version: "1.0.0" }, { capabilities: { elicitation: {}, sampling: {} } });
+const [sdk, kind, target, ...args] = process.argv.slice(2);
+
 // The user, who gives these answers, and the model.
 const answers = [];
 const questions = [];
-client.setRequestHandler(ElicitRequestSchema, ({ params }) => {
+const ask = ({ params }) => {
   questions.push(params.message);
   return answers.length ? { action: "accept", content: answers.shift() } : { action: "decline" };
-});
-client.setRequestHandler(CreateMessageRequestSchema, () => ({
-  role: "assistant", content: { type: "text", text: "forty-two" }, model: "peer",
-}));
+};
+const think = () => ({ role: "assistant", content: { type: "text", text: "forty-two" }, model: "peer" });
 
-const execute = (code, options) => client.callTool({ name: "mcp_execute_code", arguments: { code } }, undefined, options);
+const info = { name: "peers", version: "1.0.0" };
+const capabilities = { elicitation: {}, sampling: {} };
+// Clients pass little of their environment to the servers that they start.
+const stdio = { command: target, args, env: process.env };
+
+const connectors = {
+  async v1() {
+    const { Client } = await import("@modelcontextprotocol/sdk/client/index.js");
+    const { StdioClientTransport } = await import("@modelcontextprotocol/sdk/client/stdio.js");
+    const { StreamableHTTPClientTransport } = await import("@modelcontextprotocol/sdk/client/streamableHttp.js");
+    const { CreateMessageRequestSchema, ElicitRequestSchema } = await import("@modelcontextprotocol/sdk/types.js");
+    const client = new Client(info, { capabilities });
+    client.setRequestHandler(ElicitRequestSchema, ask);
+    client.setRequestHandler(CreateMessageRequestSchema, think);
+    await client.connect(kind === "http" ? new StreamableHTTPClientTransport(new URL(target)) : new StdioClientTransport(stdio));
+    return { client, call: (params, options) => client.callTool(params, undefined, options) };
+  },
+
+  async v2() {
+    const { Client, StreamableHTTPClientTransport } = await import("@modelcontextprotocol/client");
+    const { StdioClientTransport } = await import("@modelcontextprotocol/client/stdio");
+    const client = new Client(info, { capabilities, versionNegotiation: { mode: { pin: "2026-07-28" } } });
+    client.setRequestHandler("elicitation/create", ask);
+    client.setRequestHandler("sampling/createMessage", think);
+    await client.connect(kind === "http" ? new StreamableHTTPClientTransport(new URL(target)) : new StdioClientTransport(stdio));
+    return { client, call: (params, options) => client.callTool(params, options) };
+  },
+};
+
+const { client, call } = await connectors[sdk]();
+const execute = (code, options) => call({ name: "mcp_execute_code", arguments: { code } }, options);
 const search = async (query) =>
-  (await client.callTool({ name: "mcp_search_tools", arguments: query })).structuredContent;
+  (await call({ name: "mcp_search_tools", arguments: query })).structuredContent;
 const value = async (code) => (await execute(code)).structuredContent.result;
 
 const checks = {
   async "it sends its name"() {
-    await client.connect(transport);
     assert.equal(client.getServerVersion().name, "execbox");
   },
 
@@ -104,7 +129,7 @@ const checks = {
 
 const watchdog = setTimeout(() => assert.fail("the checks did not finish within a minute"), 60_000);
 for (const [name, check] of Object.entries(checks)) {
-  const title = `TypeScript client, ${kind}: ${name}`;
+  const title = `TypeScript client ${sdk}, ${kind}: ${name}`;
   await check().catch((error) => {
     console.log("FAIL ", title);
     throw error;

@@ -14,9 +14,18 @@ from functools import partial
 import anyio
 from jsonschema import Draft202012Validator
 from mcp import Client, StdioServerParameters
-from mcp.types import CallToolResult
+from mcp.types import CallToolResult, ElicitResult
 
 CHECKS = []
+
+# The user, who gives these answers, and declines further questions.
+answers = []
+questions = []
+
+
+async def ask(context, params) -> ElicitResult:
+    questions.append(params.message)
+    return ElicitResult(action="accept", content=answers.pop(0)) if answers else ElicitResult(action="decline")
 
 
 def check(function):
@@ -141,6 +150,7 @@ async def every_tool_of_a_server_answers(client: Client):
         "read_resource": "{ uri: 'demo://resource/dynamic/text/1' }",
         "simulate_research_query": "{ topic: 'x' }",
         "trigger_long_running_operation": "{ duration: 0.2, steps: 2 }",
+        "trigger_url_elicitation": "{ url: 'https://example.com/' }",
     }
     calls = ", ".join(f"{name}: everything.{name}({calls.get(name, '')})" for name in sorted(names))
     code = f"""
@@ -149,11 +159,8 @@ async def every_tool_of_a_server_answers(client: Client):
         for (const [name, call] of Object.entries(calls)) await call.catch(() => failed.push(name));
         return [Object.keys(calls).length, failed];
     """
-    # The first can only be called as a task, which the protocol no longer has, and returns an error. The other one asks the user,
-    # whom this client does not ask; over HTTP, servers are offered that all the same.
-    found, failed = await value(client, code)
-    equal([found, failed[:1]], [len(names), ["simulate_research_query"]])
-    assert failed[1:] in ([], ["trigger_elicitation_request"]), failed
+    # It can only be called as a task, which the protocol no longer has, and returns an error.
+    equal(await value(client, code), [len(names), ["simulate_research_query"]])
     assert len(names) >= 13, names
 
 
@@ -194,6 +201,31 @@ async def progress_is_reported(client: Client):
 
 
 @check
+async def its_user_approves_and_refuses_calls(client: Client):
+    def remove(name):
+        return f"await memory.delete_relations({{ relations: [{{ from: '{name}', to: 'x', relationType: 'y' }}] }})"
+
+    questions.clear()
+    answers.extend([{"decision": "approve"}, {"decision": "refuse"}])
+    result = await execute(client, remove("Ada"))
+    assert "deleted" in result.content[0].text, result.content
+    result = await execute(client, remove("Bob"))
+    equal(result.is_error, True)
+    assert "memory.delete_relations failed (line 1): not approved: the user refused the call" in result.content[0].text
+    equal(len(questions), 2)
+    assert "A program wants to call memory.delete_relations" in questions[0] and '"from": "Ada"' in questions[0], questions
+
+
+@check
+async def servers_ask_its_user(client: Client):
+    questions.clear()
+    answers.append({"name": "Grace"})
+    result = await value(client, "await everything.trigger_elicitation_request({})")
+    assert "Grace" in str(result), result
+    assert questions[0].startswith('The server "everything" asks:'), questions
+
+
+@check
 async def a_cancelled_call_cancels_the_guest_and_its_tool(client: Client):
     async def seen():
         return await value(client, "await waiting.seen()")
@@ -228,7 +260,7 @@ async def main(kind: str, *target: str) -> int:
         stdio = partial(StdioServerParameters, args=list(target[1:]), env=dict(os.environ))
         server = target[0] if kind == "http" else stdio(command=target[0])
         with anyio.fail_after(120):
-            async with Client(server, mode=mode) as client:
+            async with Client(server, mode=mode, elicitation_callback=ask) as client:
                 for run in CHECKS:
                     title = f"Python client, {kind}, {client.protocol_version}: {run.__name__.replace('_', ' ')}"
                     try:

@@ -14,6 +14,15 @@ from fastmcp.exceptions import ToolError
 
 CHECKS = []
 
+# The user, who gives these answers.
+answers = []
+questions = []
+
+
+async def ask(message, response_type, params, context):
+    questions.append(message)
+    return {"decision": answers.pop(0)}
+
 
 def check(function):
     CHECKS.append(function)
@@ -80,6 +89,19 @@ async def progress_is_reported(client: Client):
 
 
 @check
+async def its_user_approves_and_refuses_calls(client: Client):
+    def remove(name):
+        return f"await memory.delete_relations({{ relations: [{{ from: '{name}', to: 'x', relationType: 'y' }}] }})"
+
+    questions.clear()
+    answers.extend(["approve", "refuse"])
+    await execute(client, remove("Ada"))
+    result = await execute(client, remove("Bob"), raise_on_error=False)
+    assert "not approved: the user refused the call" in result.content[0].text, result.content
+    equal(len(questions), 2)
+
+
+@check
 async def a_failing_call_raises(client: Client):
     try:
         await execute(client, "await files.read_text_file({ path: '/etc/hostname' })")
@@ -103,7 +125,7 @@ async def main(kind: str, *target: str) -> int:
         stdio = {"env": dict(os.environ), "keep_alive": False}
         transport = StreamableHttpTransport(target[0]) if kind == "http" else StdioTransport(target[0], list(target[1:]), **stdio)
         with anyio.fail_after(60):
-            async with Client(transport, mode=mode) as client:
+            async with Client(transport, mode=mode, elicitation_handler=ask) as client:
                 for run in CHECKS:
                     title = f"FastMCP, {kind}, {client.protocol_version}: {run.__name__.replace('_', ' ')}"
                     try:
