@@ -102,6 +102,7 @@ pub use session::runner::{Runner, ServeError};
 pub use session::serve::ListenOptions;
 pub use tokio_util::sync::CancellationToken;
 pub use tools::declarations;
+pub use tools::direct::DirectCall;
 pub use tools::provider::{Provider, ProviderBuilder, ProviderError};
 pub use tools::schema::{Schema, SchemaError, UncheckedPart, ValidationError, Violation};
 pub use tools::tool::{Tool, ToolError};

@@ -1,11 +1,13 @@
 //! Providers and tools: names, schemas, typed tools, and the context of a call.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use execbox::events::{EventKind, Observer, ToolProgress};
+use execbox::policy::{Decision, Policy};
 use execbox::{
-    ErrorCode, ExecuteRequest, ExecuteResult, Executor, InlineExecutor, Provider, ProviderError, Tool, ToolContext,
-    ToolError,
+    CancellationToken, ErrorCode, ExecuteRequest, ExecuteResult, Executor, InlineExecutor, Provider, ProviderError,
+    Tool, ToolContext, ToolError,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -195,4 +197,49 @@ fn invalid_providers_are_rejected_with_a_reason() {
     );
     let schema = reason(Provider::builder("p").tool(tool().output_schema(json!({ "type": 5 }))).build());
     assert!(schema.starts_with("the output schema of tool \"t\" is not a valid JSON Schema: "), "{schema}");
+}
+
+/// A call without a program is an execution: it has a context, events and an end, whatever ends it.
+#[tokio::test]
+async fn a_direct_call_is_an_execution_of_its_own() {
+    let events = Arc::<Mutex<Vec<String>>>::default();
+    let observer = || {
+        let events = Arc::clone(&events);
+        Observer::new(move |event| {
+            events.lock().unwrap().push(match event.kind {
+                EventKind::Accepted => "accepted".to_owned(),
+                EventKind::Started => "started".to_owned(),
+                EventKind::CallBegan { call, .. } => format!("{call} began"),
+                EventKind::CallProgress { progress, .. } => format!("{} done", progress.done),
+                EventKind::CallDecided { verdict, .. } => format!("{verdict:?}"),
+                EventKind::CallEnded { .. } => "call ended".to_owned(),
+                EventKind::Ended(end) => format!("ended: {}", if end.is_ok() { "ok" } else { "failed" }),
+                _ => "other".to_owned(),
+            });
+        })
+    };
+    let report = Tool::new("report", async |_, context: ToolContext| {
+        context.report(&ToolProgress { done: 0.5, total: None, message: None });
+        Ok(json!([context.attached::<u8>(), context.attached::<&str>()]))
+    });
+    let wait = Tool::new("wait-long", async |_, _: ToolContext| std::future::pending().await);
+    let jobs = Provider::builder("jobs").tools([report, wait]).build().unwrap();
+    let asking = jobs.with_policy(&Policy::new().rule(|_| Some(Decision::Allow)));
+
+    let call = asking.direct_call("report", None).unwrap().observer(observer()).attach(7_u8).attach("text");
+    assert_eq!(call.execute().await.outcome, Ok(Some(json!([7, "text"]))));
+    let expected = ["accepted", "started", "jobs.report began", "Allowed", "0.5 done", "call ended", "ended: ok"];
+    assert_eq!(std::mem::take(&mut *events.lock().unwrap()), expected);
+
+    let token = CancellationToken::new();
+    let call = jobs.direct_call("wait_long", None).unwrap().observer(observer()).cancellation(token.clone());
+    let (result, ()) = tokio::join!(call.execute(), async { token.cancel() });
+    assert_eq!(failure(&result), (ErrorCode::Timeout, "Execution was cancelled"));
+    let expected = ["accepted", "started", "jobs.wait_long began", "call ended", "ended: failed"];
+    assert_eq!(std::mem::take(&mut *events.lock().unwrap()), expected);
+
+    let call = jobs.direct_call("wait_long", None).unwrap().observer(observer()).execute();
+    assert!(tokio::time::timeout(Duration::from_millis(1), call).await.is_err());
+    assert_eq!(std::mem::take(&mut *events.lock().unwrap()), expected);
+    assert_eq!(jobs.direct_call("nope", None).unwrap_err().code, ErrorCode::ToolError);
 }

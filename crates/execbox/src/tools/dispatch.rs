@@ -118,12 +118,7 @@ impl Provider {
     /// `tool_error` if there is no such tool, a policy does not allow the call, or it fails; `validation_error` if input or
     /// result do not match their schema.
     pub async fn call(&self, safe_name: &str, input: Option<Json>) -> Result<Json, ExecuteError> {
-        let Some(tool) = self.index_of(safe_name) else {
-            return Err(ExecuteError::tool(format!("{} has no tool {safe_name:?}", self.name())));
-        };
-        let scope = CallScope::default();
-        let _cancelled_when_dropped = scope.cancellation.clone().drop_guard();
-        Ok(call_tool(self.clone(), tool, CallId(1), input, scope).await?.unwrap_or(Json::Null))
+        Ok(self.direct_call(safe_name, input)?.execute().await.outcome?.unwrap_or(Json::Null))
     }
 }
 

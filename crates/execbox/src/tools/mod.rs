@@ -1,6 +1,7 @@
 //! Tools and providers: their names and schemas, their declarations for models, and their calls.
 
 pub mod declarations;
+pub(crate) mod direct;
 pub(crate) mod dispatch;
 mod finite;
 pub(crate) mod provider;
