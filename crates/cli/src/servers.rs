@@ -50,6 +50,10 @@ pub(crate) struct ServerArguments {
     /// Use only tools whose servers state that they change nothing
     #[arg(long)]
     pub(crate) read_only: bool,
+
+    /// Tools that clients of a gateway see, as `SERVER.TOOL`.
+    #[arg(skip)]
+    pub(crate) expose: Vec<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -190,6 +194,7 @@ fn read_into(
     }
     restrict(config, "--allow", &arguments.allow, |server, pattern| server.filter.allow.push(pattern))?;
     restrict(config, "--deny", &arguments.deny, |server, pattern| server.filter.deny.push(pattern))?;
+    restrict(config, "--expose", &arguments.expose, |server, pattern| server.filter.expose.push(pattern))?;
     for server in &mut config.servers {
         server.filter.read_only |= arguments.read_only;
     }

@@ -1,4 +1,4 @@
-//! Filters of the tools of a server: which can be called, and which need approval.
+//! Filters of the tools of a server: which can be called, which clients see, and which need approval.
 
 use execbox::Effect;
 use execbox::core::names::SafeNames;
@@ -15,6 +15,9 @@ pub struct ToolFilter {
     pub deny: Vec<Pattern>,
     /// Only tools pass whose server states that they change nothing. The statement is not verified.
     pub read_only: bool,
+    /// Tools that match one of these patterns are shown to clients, too, which call them without code. The others are only
+    /// found by searches.
+    pub expose: Vec<Pattern>,
 }
 
 impl ToolFilter {
@@ -22,15 +25,20 @@ impl ToolFilter {
     pub fn passes(&self, tool: &str, effect: Effect) -> bool {
         let is_harmless = !self.read_only || effect == Effect::ReadOnly;
         is_harmless
-            && (self.patterns().next().is_none() || {
+            && (self.allow.is_empty() && self.deny.is_empty() || {
                 let names = Names::of(tool);
                 let any = |patterns: &[Pattern]| patterns.iter().any(|pattern| names.match_any(pattern));
                 (self.allow.is_empty() || any(&self.allow)) && !any(&self.deny)
             })
     }
 
+    /// Whether clients see the tool with these names.
+    pub fn exposes(&self, names: &[&str]) -> bool {
+        any_matches(&self.expose, names)
+    }
+
     pub(crate) fn patterns(&self) -> impl Iterator<Item = &Pattern> {
-        self.allow.iter().chain(&self.deny)
+        self.allow.iter().chain(&self.deny).chain(&self.expose)
     }
 }
 
@@ -143,7 +151,7 @@ mod tests {
 
     fn filter(allow: &[&str], deny: &[&str]) -> ToolFilter {
         let patterns = |texts: &[&str]| texts.iter().map(|text| Pattern::new(*text)).collect();
-        ToolFilter { allow: patterns(allow), deny: patterns(deny), read_only: false }
+        ToolFilter { allow: patterns(allow), deny: patterns(deny), ..ToolFilter::default() }
     }
 
     #[test]

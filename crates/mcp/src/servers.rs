@@ -316,6 +316,13 @@ impl Servers {
         if let State::Ready(upstream) = &*member.lock() { Some(upstream.imported()) } else { None }
     }
 
+    /// Whether clients see a tool, which has these names, and call it without code.
+    pub fn is_exposed(&self, namespace: &str, names: [&str; 2]) -> bool {
+        let members = self.members();
+        let member = members.iter().find(|member| member.namespace == namespace);
+        member.is_some_and(|member| member.config.filter.exposes(&names))
+    }
+
     /// The filter for the calls of a server that a person must approve.
     pub fn ask_filter(&self, namespace: &str) -> AskFilter {
         let members = self.members();

@@ -131,6 +131,9 @@ fn server(server: &ServerConfig, namespace: &str) -> String {
     if !server.filter.deny.is_empty() {
         line("deny", &patterns(&server.filter.deny));
     }
+    if !server.filter.expose.is_empty() {
+        line("expose", &patterns(&server.filter.expose));
+    }
     if server.filter.read_only {
         line("read only", "yes");
     }

@@ -128,6 +128,18 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", help_heading = "Client tools", value_parser = tool_name, default_value_t = ServerOptions::default().search_name)]
     search_name: String,
 
+    /// Also show clients the tools that match: `time.get_*`, which they call as `time_get_…`, without code (repeatable)
+    #[arg(long, value_name = "SERVER.TOOL", help_heading = "Client tools")]
+    expose: Vec<String>,
+
+    /// Name the tool that describes tools (`--layout passthrough`)
+    #[arg(long, value_name = "NAME", help_heading = "Client tools", value_parser = tool_name, default_value_t = ServerOptions::default().describe_name)]
+    describe_name: String,
+
+    /// Name the tool that calls one tool (`--layout passthrough`)
+    #[arg(long, value_name = "NAME", help_heading = "Client tools", value_parser = tool_name, default_value_t = ServerOptions::default().call_name)]
+    call_name: String,
+
     /// Name the tool that runs code
     #[arg(long, value_name = "NAME", help_heading = "Client tools", value_parser = tool_name, default_value_t = ServerOptions::default().execute_name)]
     execute_name: String,
@@ -157,10 +169,12 @@ pub(crate) struct Arguments {
 enum Layout {
     /// The search tool, and the tool that runs code
     Split,
-    /// All three tools
+    /// The search tool, and both tools that run code
     Both,
     /// The tool that runs code and has the types in its description
     Single,
+    /// No code: tools that search, describe, and call one tool
+    Passthrough,
 }
 
 impl From<Layout> for server::Layout {
@@ -169,6 +183,7 @@ impl From<Layout> for server::Layout {
             Layout::Both => Self::Both,
             Layout::Split => Self::Split,
             Layout::Single => Self::Single,
+            Layout::Passthrough => Self::Passthrough,
         }
     }
 }
@@ -213,7 +228,7 @@ enum McpError {
     AllServersSkipped,
     #[error("the configuration starts execbox recursively: remove the server that starts `execbox mcp`")]
     Recursion,
-    #[error("duplicate tool name {0:?}: --search-name, --execute-name and --code-name must differ")]
+    #[error("duplicate tool name {0:?}: the names of the gateway's tools must differ")]
     DuplicateToolName(String),
     #[error("--log-file: {}", reason(.0))]
     LogFile(io::Error),
@@ -258,11 +273,12 @@ struct Job {
 }
 
 impl Job {
-    fn new(arguments: Arguments) -> Result<Self, CommandError> {
+    fn new(mut arguments: Arguments) -> Result<Self, CommandError> {
         if servers::depth() > MAX_DEPTH {
             return Err(McpError::Recursion.into());
         }
         let options = server_options(&arguments)?;
+        arguments.servers.expose = std::mem::take(&mut arguments.expose);
         let http = arguments.http.clone().map(|address| (address, http_options(&arguments)));
         let token = TokenSource { role: Role::Listen, option: "--token-file", file: arguments.token_file.as_deref() };
         let executor_token = executor::token_source("--executor-token-file", arguments.executor_token_file.as_deref());
@@ -438,6 +454,10 @@ impl ProviderSource for Source {
         Box::pin(self.servers.settled_if(|name| namespaces.iter().any(|needed| needed == name)))
     }
 
+    fn is_exposed(&self, namespace: &str, names: [&str; 2]) -> bool {
+        self.servers.is_exposed(namespace, names)
+    }
+
     fn absent_tool(&self, namespace: &str, tool: &str) -> Option<AbsentTool> {
         self.servers.absent_tool(namespace, tool)
     }
@@ -480,16 +500,19 @@ async fn serve(server: CodeServer, stop: CancellationToken) -> io::Result<Client
 }
 
 fn server_options(arguments: &Arguments) -> Result<ServerOptions, McpError> {
-    let names = [&arguments.search_name, &arguments.execute_name, &arguments.code_name];
+    let Arguments { search_name, describe_name, call_name, execute_name, code_name, .. } = arguments;
+    let names = [search_name, describe_name, call_name, execute_name, code_name];
     for (at, name) in names.iter().enumerate() {
         if names[..at].contains(name) {
             return Err(McpError::DuplicateToolName((*name).clone()));
         }
     }
-    let [search_name, execute_name, code_name] = names.map(String::clone);
+    let [search_name, describe_name, call_name, execute_name, code_name] = names.map(String::clone);
     Ok(ServerOptions {
         layout: arguments.layout.into(),
         search_name,
+        describe_name,
+        call_name,
         execute_name,
         code_name,
         limits: arguments.limits.limits(Limits { timeout: arguments.timeout.0, ..Limits::default() }),
@@ -550,6 +573,7 @@ const LONG_HELP: &str = r#"Examples:
   execbox mcp --config ~/.cursor/mcp.json
   execbox mcp --server 'files=npx -y @modelcontextprotocol/server-filesystem /work' --deny 'files.write_*'
   execbox mcp --config servers.json --layout single --timeout 1m
+  execbox mcp --config servers.json --expose time.get_current_time
   execbox mcp --config servers.json --http 127.0.0.1:8080
 
 In the configuration of a client, instead of all other servers:
@@ -568,6 +592,7 @@ Configurations:
         "deny": ["*_secret"],           // hide these tools; overrides "allow"
         "ask": ["destructive"],         // ask the user before calls; also "writes", "all" and patterns
         "alwaysAllow": ["get_*"],       // never ask for these
+        "expose": ["get_user"],         // clients see these, and call them without code
         "timeout": "30s",               // for each call; default 2m
         "results": "envelope"           // tools return what MCP defines; default: their data, and they throw
       },

@@ -24,7 +24,7 @@ use crate::exit::Exit;
 pub(crate) enum Command {
     Run(run::Arguments),
     RunCode(run_code::Arguments),
-    Mcp(mcp::Arguments),
+    Mcp(Box<mcp::Arguments>),
     Status(status::Arguments),
     Approvals(approvals::Arguments),
     Login(login::Arguments),
@@ -43,7 +43,7 @@ impl Command {
         match self {
             Self::Run(arguments) => run::run(arguments),
             Self::RunCode(arguments) => run_code::run(arguments),
-            Self::Mcp(arguments) => mcp::run(arguments),
+            Self::Mcp(arguments) => mcp::run(*arguments),
             Self::Status(arguments) => status::run(&arguments),
             Self::Approvals(arguments) => approvals::run(arguments),
             Self::Login(arguments) => login::run(&arguments),

@@ -65,6 +65,7 @@ struct RawEntry<'a> {
     allow: Vec<Node<'a>>,
     deny: Vec<Node<'a>>,
     read_only: bool,
+    expose: Vec<Node<'a>>,
     ask: Vec<Node<'a>>,
     never_ask: Vec<Node<'a>>,
     timeout: Option<Duration>,
@@ -94,6 +95,8 @@ impl<'a> RawEntry<'a> {
                 "oauth" => raw.oauth = RawOAuth::read(&value)?,
                 "allow" | "includeTools" | "enabledTools" | "enabled_tools" => raw.allow.extend(value.strings()?),
                 "deny" | "excludeTools" | "disabledTools" | "disabled_tools" => raw.deny.extend(value.strings()?),
+                "expose" if value.is_string() => raw.expose.push(value),
+                "expose" => raw.expose.extend(value.strings()?),
                 "ask" if value.is_string() => raw.ask.push(value),
                 "ask" => raw.ask.extend(value.strings()?),
                 "alwaysAllow" | "autoApprove" => raw.never_ask.extend(value.strings()?),
@@ -157,6 +160,7 @@ impl<'a> RawEntry<'a> {
         server.filter.allow = patterns(&self.allow);
         server.filter.deny = patterns(&self.deny);
         server.filter.read_only = self.read_only;
+        server.filter.expose = patterns(&self.expose);
         self.ask.iter().for_each(|asked| server.ask.add(&asked.text()));
         server.ask.never = patterns(&self.never_ask);
         server.call_timeout = self.timeout;

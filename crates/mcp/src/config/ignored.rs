@@ -56,6 +56,18 @@ pub enum IgnoreReason {
     /// A `timeout` that is a number: seconds for some clients, milliseconds for others.
     #[error("a number without a unit has no effect; write \"30s\" or \"500ms\"")]
     TimeoutWithoutUnit,
+    /// An item of `expose` that names no tools of a server in the file.
+    #[error("has no effect; expected \"SERVER.TOOL\", where SERVER is a server of this file")]
+    NoServerTool,
+}
+
+impl IgnoredKey {
+    /// An item of `expose` beside the servers that names no tools of one.
+    pub(super) fn exposed(item: &Node<'_>) -> Self {
+        let (line, column) = item.position();
+        let (path, key, reason) = (item.path().to_owned(), "expose".to_owned(), IgnoreReason::NoServerTool);
+        Self { server: String::new(), path, line, column, key, reason }
+    }
 }
 
 /// The keys of an entry that have no effect, in their order. A key whose value is null counts as missing. `kind` is how the
@@ -152,6 +164,7 @@ const KNOWN: &[&str] = &[
     "env_http_headers",
     "env_vars",
     "excludeTools",
+    "expose",
     "headers",
     "httpUrl",
     "http_headers",

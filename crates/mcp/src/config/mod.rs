@@ -19,7 +19,7 @@
 //!   `headers` count as their text, and a name that is null is not set.
 //! - **Keys without effect** are listed ([`IgnoredKey`]): unknown keys, keys of other clients, and a numeric `timeout`,
 //!   because clients disagree on its unit.
-//! - **Keys of execbox**: `allow`, `deny` and `readOnly` ([`ToolFilter`]), `ask` and `alwaysAllow` ([`AskFilter`]), `timeout`
+//! - **Keys of execbox**: `allow`, `deny`, `readOnly` and `expose` ([`ToolFilter`]), `ask` and `alwaysAllow` ([`AskFilter`]), `timeout`
 //!   of each call as text with a unit, `results` ([`ResultFormat`]).
 //! - **OAuth**: `oauth` has the client for logging in ([`OAuthClient`]): `clientId`, `clientSecret`, `issuer`,
 //!   `clientMetadataUrl`, `scopes` (an array, or a string with spaces) and `callbackPort`. Without it, the client registers

@@ -284,6 +284,11 @@ impl<'a> Node<'a> {
         ConfigError { path: self.path.clone(), line, column, problem }
     }
 
+    /// The line and the column of the value, in characters, from 1.
+    pub(super) fn position(&self) -> (usize, usize) {
+        self.places.of(self.value.start())
+    }
+
     /// The line and the column of the key, in characters, from 1.
     pub(super) fn key_position(&self) -> (usize, usize) {
         self.places.of(self.key)

@@ -8,13 +8,15 @@ use super::input::{self, Item};
 use super::node::Node;
 use super::skipped::MAX_VALUES;
 use super::variables::Scope;
-use super::{ConfigError, Context, Entry, Format, Problem, SkipReason, entry};
+use super::{ConfigError, Context, Entry, Format, IgnoredKey, Problem, SkipReason, entry};
+use crate::filter::Pattern;
 
 /// Reads the entries of a file, in their order.
 ///
 /// - `mcpServers` of most clients, `servers` and `mcp.servers` of VS Code, `context_servers` of Zed, `mcp_servers` of Codex.
 /// - `inputs` and `mcp.inputs` of VS Code.
 /// - `mcp.allowed`, `mcp.excluded`, and the older `allowMCPServers` and `excludeMCPServers` of Gemini CLI: names of servers.
+/// - `expose` of execbox: tools as `SERVER.TOOL`, which the entries can have, too.
 /// - `projects` of Claude Code: the project that contains the workspace folder has servers of its own, which override others
 ///   of the same name, and it disables servers by name. Outside of all projects, the servers of each are read.
 pub(super) fn entries(file: &Node<'_>, format: Format, context: &dyn Context) -> Result<Vec<Entry>, ConfigError> {
@@ -41,7 +43,29 @@ pub(super) fn entries(file: &Node<'_>, format: Format, context: &dyn Context) ->
             });
         }
     }
+    for item in &tables.exposed {
+        if !expose(item, &mut entries)
+            && let Some(first) = entries.first_mut()
+        {
+            first.ignored.push(IgnoredKey::exposed(item));
+        }
+    }
     Ok(entries)
+}
+
+/// Adds an item of `expose` to the servers that it names. Returns whether there is one.
+fn expose(item: &Node<'_>, entries: &mut [Entry]) -> bool {
+    let Ok(text) = item.string() else { return false };
+    let mut found = false;
+    for entry in entries {
+        let of = |name: &str| text.strip_prefix(name)?.strip_prefix('.');
+        let Some(tool) = of(&entry.name).or_else(|| of("*")).filter(|tool| !tool.is_empty()) else { continue };
+        found = true;
+        if let Ok(server) = &mut entry.server {
+            server.filter.expose.push(Pattern::new(tool));
+        }
+    }
+    found
 }
 
 /// What a file has about servers.
@@ -54,6 +78,8 @@ struct Tables<'a> {
     /// The only servers that are enabled; all if it is empty.
     allowed: Vec<&'a str>,
     excluded: Vec<&'a str>,
+    /// The items of `expose`.
+    exposed: Vec<Node<'a>>,
 }
 
 struct Table<'a> {
@@ -77,6 +103,10 @@ impl<'a> Tables<'a> {
                 _ if value.is_null() => {}
                 "mcpServers" | "servers" | "context_servers" | "mcp_servers" => self.add(value, None),
                 "inputs" => self.inputs.extend(input::read(&value)),
+                "expose" => match value.items("an array of tools") {
+                    Ok(items) => self.exposed.extend(items),
+                    Err(_) => self.exposed.push(value),
+                },
                 "mcp" => self.read_mcp(&value),
                 "allowMCPServers" => self.allowed.extend(names(&value)),
                 "excludeMCPServers" => self.excluded.extend(names(&value)),

@@ -78,18 +78,18 @@ fn decided(approval: Approval) -> Answer {
 }
 
 fn form(call: &ProposedCall<'_>, message: String) -> ElicitRequestParams {
+    let all = format!("Make all calls of {} in this program", call.name());
+    let none = "Make no further call of this program that needs approval".to_owned();
+    let decision = |name: &str, title: &str| json!({ "const": name, "title": title });
+    let [approve, refuse] =
+        [("approve", "Make this call"), ("refuse", "Do not make this call")].map(|(name, title)| decision(name, title));
+    let decisions = match call.program {
+        Some(_) => vec![approve, decision("approve_tool", &all), refuse, decision("refuse_all", &none)],
+        None => vec![approve, refuse],
+    };
     let schema = json!({
         "type": "object",
-        "properties": { "decision": {
-            "type": "string",
-            "title": "Decision",
-            "oneOf": [
-                { "const": "approve", "title": "Make this call" },
-                { "const": "approve_tool", "title": format!("Make all calls of {} in this program", call.name()) },
-                { "const": "refuse", "title": "Do not make this call" },
-                { "const": "refuse_all", "title": "Make no further call of this program that needs approval" },
-            ],
-        } },
+        "properties": { "decision": { "type": "string", "title": "Decision", "oneOf": decisions } },
         "required": ["decision"],
     });
     let requested_schema = serde_json::from_value::<ElicitationSchema>(schema).expect("a valid schema");

@@ -370,11 +370,12 @@ impl Page {
     /// How long the instructions on a page of a search may be, in characters. In JSON, each may take two.
     fn room(&self) -> usize {
         let json = serde_json::to_string(self).map_or(MAX_PAGE, |json| json.chars().count());
-        (MAX_PAGE.saturating_sub(RESERVED + json.max(self.text().chars().count())) / 2).min(MAX_SHORT_INSTRUCTIONS)
+        (MAX_PAGE.saturating_sub(RESERVED + json.max(self.text("").chars().count())) / 2).min(MAX_SHORT_INSTRUCTIONS)
     }
 
     /// The page as Markdown, for clients that show only text to models.
-    pub(super) fn text(&self) -> String {
+    /// `describe` is how tools are described in full.
+    pub(super) fn text(&self, describe: &str) -> String {
         let mut text = match (self.tools.len(), self.unknown.len()) {
             (0, 0) => "No tools found. Try other words; an empty query lists all tools.\n".to_owned(),
             (0, _) => String::new(),
@@ -404,7 +405,7 @@ impl Page {
             text += &format!("\n{unknown}\n");
         }
         if let Some(next) = self.next_offset {
-            text += &format!("\nNext page: `offset: {next}`. Full types: `describe: [\"ns.tool\"]`.\n");
+            text += &format!("\nNext page: `offset: {next}`. Full types: {describe}.\n");
         }
         text
     }

@@ -35,13 +35,17 @@ const ENVELOPE: &str = " If a result has `content`: with `isError`, `content[0].
 
 pub(super) fn search_tool(options: &ServerOptions, catalog: &Catalog) -> Tool {
     let namespaces = list(catalog.providers().iter().map(Provider::name), MAX_NAMESPACES);
+    let describe = options.describe_hint();
+    let (which, then) = match options.layout {
+        Layout::Passthrough => ("tools", format!("call them with `{}`", options.call_name)),
+        _ => ("tools that code can call", "call the tools from code".to_owned()),
+    };
     let description = format!(
-        "Searches the tools that code can call, by keywords. {} tools in: {namespaces}. Each match has its namespace, \
-         name, one line of description and a short TypeScript signature; `describe: [\"ns.tool\"]` returns them in full. \
-         Search first, then call the tools from code.",
+        "Searches the {which}, by keywords. {} tools in: {namespaces}. Each match has its namespace, name, one line of \
+         description and a short TypeScript signature; {describe} returns them in full. Search first, then {then}.",
         catalog.len()
     );
-    let input = json!({
+    let mut input = json!({
         "type": "object",
         "properties": {
             "query": { "type": "string", "description": "Keywords; empty lists all tools" },
@@ -56,7 +60,45 @@ pub(super) fn search_tool(options: &ServerOptions, catalog: &Catalog) -> Tool {
         },
         "additionalProperties": false
     });
+    if options.layout == Layout::Passthrough
+        && let Some(properties) = input["properties"].as_object_mut()
+    {
+        properties.remove("describe");
+    }
     tool(&options.search_name, description, input)
+}
+
+pub(super) fn describe_tool(options: &ServerOptions) -> Tool {
+    let description = format!(
+        "Returns the descriptions and TypeScript signatures of tools in full, by their names as `{}` shows them.",
+        options.search_name
+    );
+    let input = json!({
+        "type": "object",
+        "properties": {
+            "tools": { "type": "array", "items": { "type": "string" }, "maxItems": 50, "description": "As ns.tool" }
+        },
+        "required": ["tools"],
+        "additionalProperties": false
+    });
+    tool(&options.describe_name, description, input)
+}
+
+pub(super) fn call_tool(options: &ServerOptions) -> Tool {
+    let description = format!(
+        "Calls one tool and returns its result. `{}` finds tools, `{}` shows their parameters.",
+        options.search_name, options.describe_name
+    );
+    let input = json!({
+        "type": "object",
+        "properties": {
+            "tool": { "type": "string", "description": "As ns.tool" },
+            "arguments": { "type": "object", "description": "The arguments of the tool" }
+        },
+        "required": ["tool"],
+        "additionalProperties": false
+    });
+    tool(&options.call_name, description, input)
 }
 
 pub(super) fn execute_tool(options: &ServerOptions, catalog: &Catalog, has_state: bool) -> Tool {
@@ -109,7 +151,7 @@ fn envelope(catalog: &Catalog) -> &'static str {
 /// Where a model finds the signatures that are not part of the description, in the layouts with a search.
 fn full_signatures(options: &ServerOptions) -> String {
     match options.layout {
-        Layout::Single => String::new(),
+        Layout::Single | Layout::Passthrough => String::new(),
         Layout::Both | Layout::Split => format!(" (full signatures: {})", options.search_name),
     }
 }
@@ -165,7 +207,8 @@ fn parameters(tool: &ToolSignature<'_>) -> String {
     marked.collect::<Vec<_>>().join(", ")
 }
 
-fn list<'a>(names: impl ExactSizeIterator<Item = &'a str>, max: usize) -> String {
+/// The names, as far as they fit into `max` bytes, and how many there are more.
+pub(super) fn list<'a>(names: impl ExactSizeIterator<Item = &'a str>, max: usize) -> String {
     let all = names.len();
     let mut list = String::new();
     for (at, name) in names.enumerate() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use execbox::core::text::{Keep, cut, escape};
+use execbox::core::text::cut;
 use execbox::{Provider, ScriptFunction};
 use rmcp::ServerHandler;
 use rmcp::model::{
@@ -19,12 +19,11 @@ use serde_json::Value as Json;
 use super::catalog::{Catalog, Query};
 use super::explain::Explainer;
 use super::finder::{self, Searched};
+use super::own_tools::OwnTool;
 use super::run::{self, Caller, Program};
 use super::state::{self, State};
 use super::suspended::{Call, Running};
-use super::{
-    CatalogCache, CodeServer, Layout, ServerOptions, Unavailability, UnavailableNamespace, live, reading, typed,
-};
+use super::{CatalogCache, CodeServer, ServerOptions, Unavailability, UnavailableNamespace, live, reading, typed};
 use crate::text::{make_json_visible, make_visible, words};
 
 impl ServerHandler for CodeServer {
@@ -79,17 +78,14 @@ impl ServerHandler for CodeServer {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         self.introduce(&context);
-        let ServerOptions { layout, search_name, execute_name, code_name, .. } = &self.inner.options;
-        let (split, single) = (*layout != Layout::Single, *layout != Layout::Split);
-        let name = &*request.name;
-        if split && name == search_name {
-            let found = self.search(request.arguments.unwrap_or_default(), &context).await;
-            Ok(visible(found.unwrap_or_else(failed)).into())
-        } else if split && name == execute_name || single && name == code_name {
-            self.execute(request, &context).await
-        } else {
-            let unknown = escape(name, Keep::Nothing);
-            Err(ErrorData::invalid_params(format!("unknown tool \"{unknown}\""), None))
+        match self.inner.options.own_tool(&request.name) {
+            Some(tool @ (OwnTool::Search | OwnTool::Describe)) => {
+                let found = self.search(tool, request.arguments.unwrap_or_default(), &context).await;
+                Ok(visible(found.unwrap_or_else(failed)).into())
+            }
+            Some(OwnTool::Execute | OwnTool::Code) => self.execute(request, &context).await,
+            Some(OwnTool::Call) => self.call_named(request, &context).await,
+            None => self.call_exposed(request, &context).await,
         }
     }
 
@@ -103,7 +99,7 @@ impl ServerHandler for CodeServer {
 }
 
 /// Reads the arguments of a tool, in any form in which clients send what the schema means.
-fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, String> {
+pub(super) fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, String> {
     typed::read(Json::Object(typed::normalized(arguments))).map_err(|error| format!("invalid arguments: {error}"))
 }
 
@@ -113,6 +109,13 @@ fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, String> {
 struct Code {
     code: String,
     timeout_ms: Option<u64>,
+}
+
+/// The arguments of the tool that describes tools.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Named {
+    tools: Vec<String>,
 }
 
 /// The providers and snippets that one program is run with.
@@ -125,15 +128,24 @@ struct GrantedProviders {
 }
 
 impl CodeServer {
+    /// Searches or describes tools.
     async fn search(
         &self,
+        tool: OwnTool,
         mut arguments: JsonObject,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, String> {
-        if let Some(name @ Json::String(_)) = arguments.get_mut("describe") {
+        let names = if tool == OwnTool::Describe { "tools" } else { "describe" };
+        if let Some(name @ Json::String(_)) = arguments.get_mut(names) {
             *name = Json::Array(vec![name.take()]);
         }
-        let query: Query = read(arguments)?;
+        let query: Query = match tool {
+            OwnTool::Describe => {
+                let Named { tools } = read(arguments)?;
+                Query { describe: tools, ..Query::default() }
+            }
+            _ => read(arguments)?,
+        };
         self.settled(|name| query.namespace.as_deref().is_none_or(|namespace| namespace == name)).await;
         let state = self.state(context);
         let unavailable = self.unavailable(&query);
@@ -145,7 +157,7 @@ impl CodeServer {
             })
             .await?;
         page.unavailable = unavailable;
-        let text = crate::text::truncate(page.text(), self.inner.options.max_text);
+        let text = crate::text::truncate(page.text(&self.inner.options.describe_hint()), self.inner.options.max_text);
         let mut answer = CallToolResult::success(vec![ContentBlock::text(text)]);
         answer.structured_content = serde_json::to_value(page).ok();
         Ok(answer)
@@ -229,7 +241,7 @@ impl CodeServer {
 
     /// Collects the providers and snippets that a program is run with. May block.
     fn grant(&self, code: &str, state: &State) -> GrantedProviders {
-        let CatalogCache { catalog, results, finder } = self.catalog();
+        let CatalogCache { catalog, results, finder, .. } = self.catalog();
         let snippets = state.snippets(catalog.providers());
         let library = snippets.map(state::Snippets::library).unwrap_or_default();
         let named = snippets.map(|snippets| state::named_snippets(code, snippets, &library)).unwrap_or_default();
@@ -245,12 +257,12 @@ impl CodeServer {
     }
 }
 
-fn failed(why: String) -> CallToolResult {
+pub(super) fn failed(why: String) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(why)])
 }
 
 /// Escapes hidden characters in all texts of a result.
-fn visible(mut result: CallToolResult) -> CallToolResult {
+pub(super) fn visible(mut result: CallToolResult) -> CallToolResult {
     for block in &mut result.content {
         if let ContentBlock::Text(content) = block {
             make_visible(&mut content.text);

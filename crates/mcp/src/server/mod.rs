@@ -1,4 +1,4 @@
-//! An MCP server over providers: models search for tools and write code that calls them.
+//! An MCP server over providers: models search for tools and write code that calls them, or call them one by one.
 //!
 //! [`CodeServer`] is a handler for rmcp, to be served over any of its transports, once per client. [`LineTransport`] is the one
 //! for standard input and output. [`HttpServer`] serves it over streamable HTTP to many clients. Both answer requests that
@@ -7,8 +7,12 @@
 //! | tool | purpose |
 //! |---|---|
 //! | `mcp_search_tools` | ranks the tools of all providers and returns their signatures in pages |
+//! | `mcp_describe_tools` | returns the signatures of named tools in full |
+//! | `mcp_call_tool` | calls one tool |
 //! | `mcp_execute_code` | runs code that calls tools |
 //! | `mcp_code` | runs code, with the types of all tools in its description |
+//!
+//! [`Layout`] says which of them clients see, and [`ProviderSource::is_exposed`] which tools of providers beside them.
 //!
 //! Not supported: OAuth (use a bearer token), TLS (use a reverse proxy), and resuming of HTTP streams.
 
@@ -17,7 +21,9 @@ mod approvals;
 mod catalog;
 mod connections;
 mod descriptions;
+mod direct;
 mod explain;
+mod exposed;
 mod finder;
 mod handler;
 mod heads;
@@ -27,9 +33,11 @@ mod live;
 mod media;
 mod options;
 mod origins;
+mod own_tools;
 mod peers;
 mod places;
 mod programs;
+mod progress;
 mod question;
 mod reading;
 mod requests;
@@ -49,11 +57,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use execbox::{Executor, Provider};
+use exposed::Exposed;
 use rmcp::model::Tool;
 use tokio::sync::Semaphore;
 
 use crate::text::make_visible;
 use finder::Searched;
+use own_tools::OwnTool;
 use programs::Programs;
 use results::Results;
 use session::{Session, States};
@@ -108,14 +118,23 @@ struct CatalogCache {
     results: Option<Provider>,
     /// The provider by which code searches these tools.
     finder: Option<Provider>,
+    /// The tools that clients call without code.
+    exposed: Arc<Vec<Exposed>>,
 }
 
 impl CatalogCache {
-    fn new(providers: Vec<Provider>, results: &Arc<Results>, turns: &Arc<Semaphore>) -> Self {
+    fn new(
+        providers: Vec<Provider>,
+        source: &dyn ProviderSource,
+        options: &ServerOptions,
+        results: &Arc<Results>,
+        turns: &Arc<Semaphore>,
+    ) -> Self {
+        let exposed = Arc::new(exposed::exposed(&providers, source, options));
         let catalog = Arc::new(Catalog::new(providers));
         let finder = finder::provider(Searched { tools: Arc::clone(&catalog), snippets: None }, turns);
         let results = results.provider(catalog.providers(), turns);
-        Self { catalog, results, finder }
+        Self { catalog, results, finder, exposed }
     }
 }
 
@@ -125,7 +144,7 @@ impl CodeServer {
     pub fn new(executor: Arc<dyn Executor>, source: impl ProviderSource + 'static, options: ServerOptions) -> Self {
         let turns = Arc::new(Semaphore::new(MAX_CONCURRENT));
         let (since, results) = (Mutex::new(Instant::now()), Arc::default());
-        let cache = Mutex::new(CatalogCache::new(source.providers(), &results, &turns));
+        let cache = Mutex::new(CatalogCache::new(source.providers(), &source, &options, &results, &turns));
         let source = Box::new(source);
         let programs = Programs::new(options.max_programs);
         let states = States::new(&options.state, &executor);
@@ -147,15 +166,15 @@ impl CodeServer {
 
     /// `has_state` says whether values and snippets can be kept for the client.
     fn tools_for(&self, has_state: bool) -> Vec<Tool> {
-        let (options, catalog) = (&self.inner.options, self.catalog().catalog);
-        let execute = || descriptions::execute_tool(options, &catalog, has_state);
-        let split = || vec![descriptions::search_tool(options, &catalog), execute()];
-        let single = || descriptions::code_tool(options, &catalog, has_state);
-        let mut tools = match options.layout {
-            Layout::Both => split().into_iter().chain([single()]).collect(),
-            Layout::Split => split(),
-            Layout::Single => vec![single()],
-        };
+        let (options, CatalogCache { catalog, exposed, .. }) = (&self.inner.options, self.catalog());
+        let own = options.layout.tools().iter().map(|tool| match tool {
+            OwnTool::Search => descriptions::search_tool(options, &catalog),
+            OwnTool::Describe => descriptions::describe_tool(options),
+            OwnTool::Call => descriptions::call_tool(options),
+            OwnTool::Execute => descriptions::execute_tool(options, &catalog, has_state),
+            OwnTool::Code => descriptions::code_tool(options, &catalog, has_state),
+        });
+        let mut tools: Vec<Tool> = own.chain(exposed.iter().map(|exposed| exposed.tool.clone())).collect();
         for description in tools.iter_mut().filter_map(|tool| tool.description.as_mut()) {
             make_visible(description.to_mut());
         }
@@ -173,7 +192,8 @@ impl CodeServer {
         let providers = self.inner.source.providers();
         let mut known = self.inner.cache.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.catalog.is_built_from(&providers) {
-            *known = CatalogCache::new(providers, &self.inner.results, &self.inner.turns);
+            let Inner { source, options, results, turns, .. } = &*self.inner;
+            *known = CatalogCache::new(providers, &**source, options, results, turns);
         }
         known.clone()
     }

@@ -14,25 +14,31 @@ use super::state::StateOptions;
 use crate::upstream::RejectedTool;
 use crate::{Changes, Clients, Secrets};
 
-/// Which tools a server has.
+/// Which tools a server has, beside the exposed ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Layout {
-    /// All three tools.
+    /// Search, and both tools that run code.
     #[default]
     Both,
     /// Search and execute: the descriptions stay short however many tools there are.
     Split,
     /// One tool that runs code, with the types in its description.
     Single,
+    /// Search, describe and call: no code. Each call is one of the client, and its whole result is read by the model.
+    Passthrough,
 }
 
 /// The tools of a [`CodeServer`](super::CodeServer) and their limits.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
-    /// Which tools the server has. Default: all three.
+    /// Which tools the server has. Default: search and both tools that run code.
     pub layout: Layout,
     /// The name of the search tool. Default: `mcp_search_tools`.
     pub search_name: String,
+    /// The name of the tool that describes tools. Default: `mcp_describe_tools`.
+    pub describe_name: String,
+    /// The name of the tool that calls one tool. Default: `mcp_call_tool`.
+    pub call_name: String,
     /// The name of the tool that runs code. Default: `mcp_execute_code`.
     pub execute_name: String,
     /// The name of the tool that runs code and describes the types. Default: `mcp_code`.
@@ -82,6 +88,8 @@ impl Default for ServerOptions {
         Self {
             layout: Layout::default(),
             search_name: "mcp_search_tools".to_owned(),
+            describe_name: "mcp_describe_tools".to_owned(),
+            call_name: "mcp_call_tool".to_owned(),
             execute_name: "mcp_execute_code".to_owned(),
             code_name: "mcp_code".to_owned(),
             max_text: 24_000,
@@ -130,6 +138,12 @@ pub trait ProviderSource: Send + Sync {
     /// [`ServerOptions::start_timeout`]. Default: does not wait.
     fn settled<'a>(&'a self, _namespaces: &'a [String]) -> BoxFuture<'a, ()> {
         Box::pin(std::future::ready(()))
+    }
+
+    /// Whether clients see a tool beside those of the server, and can call it without code. `names` are its name in code and that
+    /// on its server. Default: no.
+    fn is_exposed(&self, _namespace: &str, _names: [&str; 2]) -> bool {
+        false
     }
 
     /// Why a tool that its server has cannot be called. Code that calls it fails with that reason, and searches that ask for it

@@ -82,7 +82,8 @@ fn with_arguments(call: &ProposedCall<'_>, arguments: &str) -> String {
         Effect::Destructive => "its server states that it may remove or overwrite something",
         Effect::Unstated => "its server does not state whether it changes something",
     };
-    let mut text = format!("A program wants to call {} ({effect}) with:\n\n{arguments}", call.name());
+    let who = if call.program.is_some() { "A program" } else { "The client" };
+    let mut text = format!("{who} wants to call {} ({effect}) with:\n\n{arguments}", call.name());
     let Some(NamedLines { lines, is_complete, .. }) = call.lines() else { return text };
     for NamedLine { function, number, text: line, .. } in lines.iter().take(MAX_LINES) {
         let file = function.as_deref().unwrap_or("the program");

@@ -1,26 +1,22 @@
-//! One execution for a client: progress notifications while it runs, and its result.
+//! One execution for a client, and its result.
 
 use std::iter;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use execbox::core::text::{Keep, escape, escape_json};
-use execbox::events::{Awaited, CallInfo, EventKind, LogEntry, Observer, ToolProgress};
-use execbox::policy::Questions;
+use execbox::policy::{Policy, Questions};
 use execbox::{CancellationToken, ExecuteRequest, ExecuteResult, Limits, Provider, ScriptFunction};
 use http::request::Parts;
-use rmcp::model::{
-    CallToolResult, ContentBlock, MetaObject, ProgressNotificationParam, ProgressToken, ProtocolVersion,
-};
-use rmcp::service::{Peer, RequestContext, RoleServer};
+use rmcp::model::{CallToolResult, ContentBlock, MetaObject, ProtocolVersion};
+use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Map, Value as Json, json};
-use tokio::sync::mpsc;
-use tokio::time::Instant;
 
 use super::approvals::ClientUser;
+use super::programs::Permit;
+use super::progress::{Recipient, Reporting};
 use super::results::{self, Results};
-use super::{CodeServer, media};
+use super::{CodeServer, ServerOptions, media};
 use crate::Secrets;
 use crate::clients::{Channel, Client, Offers, Origin};
 use crate::open_requests::OpenRequests;
@@ -68,6 +64,19 @@ impl Caller {
         let progress = Recipient::new(context);
         Self { origin, client: client(server, context), is_shared: is_http(context), progress }
     }
+
+    /// Waits for a permit to run a program or to call a tool, unless the client cancels it.
+    pub(super) async fn permit(&self, server: &CodeServer) -> Option<Permit> {
+        let permit = server.inner.programs.permit(self.client, self.is_shared);
+        self.origin.ended.run_until_cancelled(permit).await.flatten()
+    }
+
+    /// The policy of the server, by which the user of the client is asked.
+    pub(super) fn policy(&self, options: &ServerOptions) -> Option<Policy> {
+        let policy = options.policy.clone()?;
+        let user = ClientUser { origin: self.origin.clone(), fallback: policy.current_approver().cloned() };
+        Some(policy.approver(Arc::new(Questions::new(user))))
+    }
 }
 
 /// The client that sends a request, in the places that clients share.
@@ -79,12 +88,9 @@ pub(super) fn client(server: &CodeServer, context: &RequestContext<RoleServer>) 
 
 impl Program<'_> {
     /// The request. The user of the client is asked to approve its calls if the policy of the server requires it.
-    fn request(self, server: &CodeServer, origin: Origin) -> ExecuteRequest {
-        let options = &server.inner.options;
-        let policy = options.policy.clone().map(|policy| {
-            let user = ClientUser { origin: origin.clone(), fallback: policy.current_approver().cloned() };
-            policy.approver(Arc::new(Questions::new(user)))
-        });
+    fn request(self, server: &CodeServer, caller: &Caller) -> ExecuteRequest {
+        let (options, origin) = (&server.inner.options, caller.origin.clone());
+        let policy = caller.policy(options);
         let granted = self.granted.iter().map(|provider| match &policy {
             Some(policy) => provider.with_policy(policy),
             None => provider.clone(),
@@ -103,41 +109,18 @@ impl Program<'_> {
 /// Executes the program. Sends log lines, tool calls and their progress as progress if the client has requested progress.
 /// Cancellation by the client cancels the guest and its tool calls.
 pub(super) async fn run(server: &CodeServer, program: Program<'_>, caller: &Caller) -> ExecuteResult {
-    let execution = program.request(server, caller.origin.clone());
-    let Some(recipient) = &caller.progress else {
-        return execute(server, execution, caller, &AtomicBool::default()).await;
-    };
-    let (sender, lines) = mpsc::channel(MAX_QUEUED);
-    let secrets = server.inner.options.secrets.clone();
-    let execution = execution.observer(Observer::new(move |event| {
-        if let Some(line) = progress_line(&event.kind, &secrets) {
-            let _ = sender.try_send(line);
-        }
-    }));
-    let mut progress = Progress { recipient, lines, sent: 0 };
-    let (has_permit, ended) = (AtomicBool::default(), CancellationToken::new());
+    let (observer, reporting) = Reporting::of_program(caller, &server.inner.options.secrets);
+    let execution = program.request(server, caller);
+    let execution = observer.into_iter().fold(execution, ExecuteRequest::observer);
+    let started = reporting.started();
     let running = async {
-        let result = execute(server, execution, caller, &has_permit).await;
-        ended.cancel();
+        let permit = caller.permit(server).await;
+        started.store(true, Ordering::Relaxed);
+        let result = server.inner.executor.execute(execution).await; // A cancelled execution ends at once.
+        drop(permit);
         result
     };
-    // The last line is sent before this returns: otherwise, the result would overtake it.
-    tokio::join!(running, progress.follow(&has_permit, &ended)).0
-}
-
-/// Waits for a permit, unless the client cancels the call, and executes the request.
-async fn execute(
-    server: &CodeServer,
-    execution: ExecuteRequest,
-    caller: &Caller,
-    has_permit: &AtomicBool,
-) -> ExecuteResult {
-    let permit = server.inner.programs.permit(caller.client, caller.is_shared);
-    let permit = caller.origin.ended.run_until_cancelled(permit).await.flatten();
-    has_permit.store(true, Ordering::Relaxed);
-    let result = server.inner.executor.execute(execution).await; // A cancelled execution ends at once.
-    drop(permit);
-    result
+    reporting.during(running).await
 }
 
 fn is_http(context: &RequestContext<RoleServer>) -> bool {
@@ -153,98 +136,6 @@ pub(super) fn is_sessionless(context: &RequestContext<RoleServer>) -> bool {
 /// The header with which clients of older protocols name their session, which has a server of its own. Other clients are
 /// identified by the name and version that they state in each request.
 const SESSION_ID: &str = "mcp-session-id";
-
-/// The progress line of an event, without secrets; `None` if the event is not shown.
-fn progress_line(event: &EventKind<'_>, secrets: &Secrets) -> Option<String> {
-    Some(match event {
-        EventKind::Log(LogEntry::Line(line)) => truncate(secrets.redact(line.text.clone()), MAX_LINE),
-        EventKind::CallBegan { call, .. } => format!("calling {call}"),
-        EventKind::CallProgress { call, progress, .. } => progress_text(call, progress),
-        EventKind::CallWaiting { call, awaited: Awaited::Approval, .. } => format!("waiting for approval of {call}"),
-        EventKind::CallWaiting { call, .. } => format!("waiting for an answer of the user to {call}"),
-        _ => return None,
-    })
-}
-
-/// `shop.import: 40 of 100: reading orders`.
-fn progress_text(call: &CallInfo<'_>, progress: &ToolProgress) -> String {
-    let ToolProgress { done, total, message } = progress;
-    let mut text = format!("{call}: {done}");
-    text.extend(total.map(|total| format!(" of {total}")));
-    text.extend(message.as_ref().map(|message| format!(": {message}")));
-    truncate(text, MAX_LINE)
-}
-
-/// The request of a client that receives the progress of a program, if there is one now. Cheap to clone; clones share it.
-#[derive(Clone)]
-pub(super) struct Recipient(Arc<Mutex<Option<Receiver>>>);
-
-#[derive(Clone)]
-struct Receiver {
-    peer: Peer<RoleServer>,
-    token: ProgressToken,
-}
-
-impl Receiver {
-    /// `None` if the request does not request progress.
-    fn of(context: &RequestContext<RoleServer>) -> Option<Self> {
-        Some(Self { peer: context.peer.clone(), token: context.meta.get_progress_token()? })
-    }
-}
-
-impl Recipient {
-    /// `None` if the request does not request progress.
-    fn new(context: &RequestContext<RoleServer>) -> Option<Self> {
-        Some(Self(Arc::new(Mutex::new(Some(Receiver::of(context)?)))))
-    }
-
-    /// Sends further progress to another request, or to none.
-    pub(super) fn set(&self, context: Option<&RequestContext<RoleServer>>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = context.and_then(Receiver::of);
-    }
-
-    fn current(&self) -> Option<Receiver> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-/// Sends lines to a client. If the client does not read them, or no request receives them, lines are dropped, and the program
-/// is not delayed.
-struct Progress<'a> {
-    recipient: &'a Recipient,
-    lines: mpsc::Receiver<String>,
-    sent: u32,
-}
-
-impl Progress<'_> {
-    /// Sends lines as they come, until the execution has ended and all its lines are sent. After each pause of [`HEARTBEAT`],
-    /// sends whether the program runs or waits, and for how long.
-    async fn follow(&mut self, has_permit: &AtomicBool, ended: &CancellationToken) {
-        let began = Instant::now();
-        loop {
-            let line = tokio::select! {
-                biased;
-                Some(line) = self.lines.recv() => line,
-                () = ended.cancelled() => return,
-                () = tokio::time::sleep(HEARTBEAT) => {
-                    let state =
-                        if has_permit.load(Ordering::Relaxed) { "running" } else { "waiting for other programs" };
-                    format!("{state} for {} s", began.elapsed().as_secs())
-                }
-            };
-            self.send(line).await;
-        }
-    }
-
-    /// Sends a line, made visible and truncated. All texts of progress are sent by this function.
-    async fn send(&mut self, line: String) {
-        let Some(Receiver { peer, token }) = self.recipient.current() else { return };
-        self.sent += 1;
-        let line = shown(line, MAX_LINE);
-        let progress = ProgressNotificationParam::new(token, f64::from(self.sent)).with_message(line);
-        let _ = peer.notify_progress(progress).await;
-    }
-}
 
 /// The result of the tool: text for models, images and audio as blocks of their own, and the other data as structured content.
 /// If the result is longer than `max` characters, an outline of half that length is shown, and the result is kept in
@@ -376,10 +267,3 @@ fn keep_lines(lines: &mut Vec<String>, max: usize) -> usize {
 
 /// The key of [`ExecuteResult::usage`] in `_meta`.
 const USAGE: &str = "execbox/usage";
-
-/// The longest pause between two progress notifications: clients with a timeout since the last one keep waiting.
-const HEARTBEAT: Duration = Duration::from_secs(5);
-
-/// The maximum number of queued lines, and the maximum length of each, in characters.
-const MAX_QUEUED: usize = 256;
-const MAX_LINE: usize = 500;

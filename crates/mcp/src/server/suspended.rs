@@ -20,7 +20,7 @@ use rmcp::service::{RequestContext, RoleServer};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::run::Recipient;
+use super::progress::Recipient;
 use crate::clients::{Channel, Client};
 use crate::open_requests::{MAX_ROUNDS, OpenRequests};
 use crate::text::json_length;

@@ -1,6 +1,8 @@
 //! The result of a call or of reading a resource: as data, or as the envelope that MCP defines. It was read [leniently](super::lenient), so that
 //! every member may have any type.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use execbox::ToolError;
 use execbox::core::budget::Meter;
 use execbox::core::text::{cut, mend_surrogates};
@@ -10,6 +12,21 @@ use serde_json::{Map, Value as Json, json};
 use super::answers::Answers;
 use super::{MAX_MESSAGE, ResultFormat};
 use crate::text::truncate;
+
+/// The place for the result of one call as the server gave it. Attached to calls whose caller passes it on.
+#[derive(Clone, Default)]
+pub(crate) struct WholeResult(Arc<Mutex<Option<Json>>>);
+
+impl WholeResult {
+    pub(super) fn set(&self, result: Json) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+    }
+
+    /// `None` if no server gave a result.
+    pub(crate) fn take(&self) -> Option<Json> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
 
 /// The result of a call in the wanted format, or its error. `has_output` is whether the tool has an output schema.
 pub(super) fn formatted(
@@ -41,7 +58,7 @@ fn requires_input(result: &Map<String, Json>) -> bool {
     !has_content && (result.get("resultType").is_some_and(|kind| !is_finished(kind)) || result.contains_key("task"))
 }
 
-fn is_error(result: &Map<String, Json>) -> bool {
+pub(crate) fn is_error(result: &Map<String, Json>) -> bool {
     match result.get("isError") {
         Some(Json::Bool(is_error)) => *is_error,
         Some(Json::String(text)) => text.eq_ignore_ascii_case("true"),

@@ -64,6 +64,7 @@ use crate::Secrets;
 use crate::clients::Origin;
 use crate::text::truncate;
 
+pub(crate) use call_result::{WholeResult, is_error};
 pub(crate) use handle::Remote;
 
 pub use child::{ChildCommand, LineSink};

@@ -17,7 +17,7 @@ use super::answers::Answers;
 use super::call_result::with_data;
 use super::input::{MAX_ROUNDS, RequiredInput, failed, pause};
 use super::progress::{InProgress, Waiting};
-use super::{ResultFormat, Route, Router, UpstreamOptions, call_result, lenient, no_response, reason};
+use super::{ResultFormat, Route, Router, UpstreamOptions, WholeResult, call_result, lenient, no_response, reason};
 use crate::Secrets;
 use crate::clients::Origin;
 use crate::text::json_exceeds;
@@ -41,10 +41,12 @@ pub(super) fn import(
         let catalog = Arc::clone(&catalog);
         async move {
             let _catalog = catalog;
+            let whole = context.attached::<WholeResult>().cloned();
             let format = |result: Json, answers: &Answers| {
                 if json_exceeds(&result, max_bytes) {
                     return Err(ToolError::new(format!("result longer than {max_bytes} bytes")));
                 }
+                whole.inspect(|whole| whole.set(result.clone()));
                 call_result::formatted(result, results, has_output, answers)
             };
             call(&*router, name, input, context, timeout, &secrets, format).await

@@ -5,6 +5,7 @@ mod children;
 mod compressed;
 mod connections;
 mod crowds;
+mod direct;
 mod eras;
 mod fake;
 mod hostile;

@@ -113,6 +113,8 @@ fn bad_input() {
         mcp(&["--server", "a=execbox mcp"]),
         mcp(&["--server", "my-a=b", "--allow", "b.*"]),
         mcp(&["--deny", "b.*"]),
+        mcp(&["--server", "a=b", "--expose", "b.get"]),
+        mcp(&["--server", "a=b", "--call-name", "mcp_search_tools"]),
         mcp(&["--server", "a=b", "--layout", "double"]),
         mcp(&["--server", "a=b", "--search-name", "find it"]),
         mcp(&["--server", "a=b", "--search-name", "mcp_code"]),
@@ -262,6 +264,37 @@ async fn names_layout_limits_and_executor_are_taken_from_the_command_line() {
         assert_eq!(result["error"]["code"], "timeout", "{executor}");
         assert_eq!(session.end().await.1, Some(0));
     }
+}
+
+#[tokio::test]
+async fn tools_are_exposed_and_called_without_code() {
+    let dir = directory("mcp-exposed");
+    fs::copy(FAKE, dir.join("fake.sh")).unwrap();
+    let config = json!({
+        "mcpServers": { "one": { "command": "sh", "args": ["fake.sh", "one"], "expose": "hello" },
+                        "two": { "command": "sh", "args": ["fake.sh", "two"] } },
+        "expose": ["two.hello*"],
+    });
+    fs::write(dir.join("servers.json"), config.to_string()).unwrap();
+    let names = async |session: &Session| {
+        let tools = session.client.list_all_tools().await.unwrap();
+        tools.into_iter().map(|tool| tool.name.into_owned()).collect::<Vec<_>>()
+    };
+    let session = Session::start(&dir, &["--config", "servers.json", "--layout", "single"]).await;
+    session.call("mcp_code", json!({ "code": "await Promise.all([one.hello(), two.hello()])" })).await;
+    assert_eq!(names(&session).await, ["mcp_code", "one_hello", "two_hello"]);
+    let called = session.call("two_hello", json!({})).await;
+    assert_eq!(called.content[0].as_text().unwrap().text, "hello from two");
+    session.end().await;
+
+    let options = ["--server", "three=sh fake.sh three", "--layout", "passthrough", "--call-name", "call"];
+    let session =
+        Session::start(&dir, &[&options[..], &["--expose", "three.hello", "--expose", "*.nothing"]].concat()).await;
+    let called = session.call("call", json!({ "tool": "three.hello" })).await;
+    assert_eq!(called.content[0].as_text().unwrap().text, "hello from three");
+    assert_eq!(names(&session).await, ["mcp_search_tools", "mcp_describe_tools", "call", "three_hello"]);
+    let (lines, _) = session.end().await;
+    assert!(lines.contains("three: no tool matches \"nothing\""), "{lines}");
 }
 
 #[tokio::test]

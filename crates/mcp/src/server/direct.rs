@@ -1,0 +1,264 @@
+//! Calls of single tools by clients, without code: of exposed tools, and of any tool by its name.
+
+use execbox::core::text::{Keep, cut, escape};
+use execbox::{ExecuteResult, Provider};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, InputResponses, JsonObject,
+    MetaObject,
+};
+use rmcp::service::{RequestContext, RoleServer};
+use serde::Deserialize;
+use serde_json::Value as Json;
+
+use super::catalog::{Catalog, Query};
+use super::exposed::Exposed;
+use super::handler::{failed, read, visible};
+use super::progress::Reporting;
+use super::run::Caller;
+use super::suspended::{Call, Running};
+use super::{CodeServer, descriptions, media, run};
+use crate::Secrets;
+use crate::upstream::{WholeResult, is_error};
+
+/// The arguments of the tool that calls a tool.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NamedCall {
+    /// `namespace.tool`.
+    tool: String,
+    #[serde(default)]
+    arguments: Json,
+}
+
+impl NamedCall {
+    /// The arguments of the tool. Models also send them as JSON in a string.
+    fn arguments(self) -> Result<JsonObject, String> {
+        let written = match &self.arguments {
+            Json::String(text) => serde_json::from_str(text).ok(),
+            _ => None,
+        };
+        match written.unwrap_or(self.arguments) {
+            Json::Object(arguments) => Ok(arguments),
+            Json::Null => Ok(JsonObject::new()),
+            other => Err(format!(
+                "invalid arguments: \"arguments\": expected an object, as `{{ \"name\": \"value\" }}`, got {}",
+                cut(&other.to_string(), MAX_SHOWN)
+            )),
+        }
+    }
+}
+
+/// A tool, and what it is called with.
+struct DirectCall {
+    provider: Provider,
+    /// The name of the tool in code.
+    tool: String,
+    arguments: JsonObject,
+}
+
+impl DirectCall {
+    /// What the requests of one call have in common.
+    fn identity(&self, server: &CodeServer, context: &RequestContext<RoleServer>) -> Call {
+        let mut arguments = Json::Object(self.arguments.clone());
+        arguments.sort_all_objects();
+        let text = format!("{}.{} {arguments}", self.provider.name(), self.tool);
+        Call { client: run::client(server, context), text }
+    }
+}
+
+impl CodeServer {
+    /// Calls the tool that the arguments name.
+    pub(super) async fn call_named(
+        &self,
+        request: CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let found = match read(request.arguments.unwrap_or_default()) {
+            Ok(call) => self.find(call).await,
+            Err(why) => Err(why),
+        };
+        match found {
+            Ok(call) => self.call(call, request.request_state, request.input_responses, context).await,
+            Err(why) => Ok(visible(failed(why)).into()),
+        }
+    }
+
+    /// Calls the exposed tool that the request names.
+    pub(super) async fn call_exposed(
+        &self,
+        request: CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        self.settled(|namespace| request.name.starts_with(namespace)).await;
+        let exposed = self.run_blocking(|server| server.catalog().exposed).await;
+        let exposed = exposed.map_err(|error| ErrorData::internal_error(error, None))?;
+        let Some(Exposed { provider, safe_name, .. }) =
+            exposed.iter().find(|exposed| exposed.tool.name == request.name)
+        else {
+            let unknown = escape(&request.name, Keep::Nothing);
+            return Err(ErrorData::invalid_params(format!("unknown tool \"{unknown}\""), None));
+        };
+        let (provider, tool) = (provider.clone(), safe_name.clone());
+        let call = DirectCall { provider, tool, arguments: request.arguments.unwrap_or_default() };
+        self.call(call, request.request_state, request.input_responses, context).await
+    }
+
+    /// Calls a tool, or goes on with a call that was suspended.
+    async fn call(
+        &self,
+        call: DirectCall,
+        state: Option<String>,
+        answers: Option<InputResponses>,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let (suspended, identity) = (&self.inner.suspended, call.identity(self, context));
+        let running = match state {
+            Some(state) => suspended.resume(&state, answers, &identity)?,
+            None => self.start_call(call, context),
+        };
+        Ok(running.respond(context, &identity, suspended).await)
+    }
+
+    /// Finds the tool of a call.
+    ///
+    /// # Errors
+    /// Why it cannot be called, for the model.
+    async fn find(&self, call: NamedCall) -> Result<DirectCall, String> {
+        let name = call.tool.clone();
+        let arguments = call.arguments()?;
+        let namespace = name.split_once('.').map_or(&*name, |(namespace, _)| namespace).to_owned();
+        self.settled(|starting| starting == namespace).await;
+        let (provider, tool) = self
+            .run_blocking(move |server| {
+                let catalog = server.catalog().catalog;
+                named(&catalog, &name).ok_or_else(|| server.why_not_found(&catalog, &name))
+            })
+            .await??;
+        Ok(DirectCall { provider, tool, arguments })
+    }
+
+    fn why_not_found(&self, catalog: &Catalog, name: &str) -> String {
+        let source = &self.inner.source;
+        let namespace = name.split_once('.').map(|(namespace, _)| namespace);
+        let has_namespace = catalog.providers().iter().any(|provider| Some(provider.name()) == namespace);
+        if !has_namespace
+            && let Some(missing) = source.unavailable().into_iter().find(|missing| Some(&*missing.name) == namespace)
+        {
+            return missing.to_string();
+        }
+        if let Some(namespace) = namespace.filter(|_| !has_namespace) {
+            let known = descriptions::list(catalog.providers().iter().map(Provider::name), MAX_NAMESPACES);
+            return format!("unknown namespace {:?}; there are: {known}", cut(namespace, MAX_SHOWN));
+        }
+        let query = Query { describe: vec![name.to_owned()], ..Query::default() };
+        let mut page = catalog.query(&query);
+        page.explain(&query, &**source);
+        page.unknown.first().map(ToString::to_string).unwrap_or_default()
+    }
+
+    /// Starts a call.
+    fn start_call(&self, call: DirectCall, context: &RequestContext<RoleServer>) -> Running {
+        let ended = self.session_end(context);
+        let caller = Caller::new(self, context, ended.clone());
+        let (channel, progress) = (caller.origin.channel.clone(), caller.progress.clone());
+        let server = self.for_same_client();
+        Running::new(&channel, progress, ended, async move { visible(server.call_directly(call, caller).await) })
+    }
+
+    async fn call_directly(&self, call: DirectCall, caller: Caller) -> CallToolResult {
+        let DirectCall { provider, tool, arguments } = call;
+        let options = &self.inner.options;
+        let provider = caller.policy(options).map_or_else(|| provider.clone(), |policy| provider.with_policy(&policy));
+        let whole = WholeResult::default();
+        let call = match provider.direct_call(&tool, Some(Json::Object(arguments))) {
+            Ok(call) => {
+                call.cancellation(caller.origin.ended.clone()).attach(caller.origin.clone()).attach(whole.clone())
+            }
+            Err(error) => return failed(error.message),
+        };
+        let (observer, reporting) = Reporting::of_call(&caller, &options.secrets);
+        let observers = options.observer.iter().cloned().chain(observer);
+        let call = observers.fold(call, execbox::DirectCall::observer);
+        let running = async {
+            let _permit = caller.permit(self).await;
+            Box::pin(call.execute()).await
+        };
+        let result = reporting.during(running).await;
+        let secrets = options.secrets.clone();
+        let answer = self.run_blocking(move |_| answer(result, whole.take(), &secrets)).await;
+        answer.unwrap_or_else(failed)
+    }
+}
+
+/// The provider and the name in code of the tool that clients call `namespace.tool`, by either name of the tool.
+fn named(catalog: &Catalog, name: &str) -> Option<(Provider, String)> {
+    let (namespace, tool) = name.split_once('.')?;
+    let provider = catalog.providers().iter().find(|provider| provider.name() == namespace)?;
+    let safe = provider.original_name(tool).map(|_| tool).or_else(|| provider.safe_name(tool))?;
+    Some((provider.clone(), safe.to_owned()))
+}
+
+/// The result of a call as its server gave it, or as the tool returned it. What the checks of programs find in a result is left
+/// to the client.
+fn answer(result: ExecuteResult, whole: Option<Json>, secrets: &Secrets) -> CallToolResult {
+    match (whole, result.outcome) {
+        (Some(mut whole), _) => {
+            secrets.redact_json(&mut whole);
+            passed_on(whole)
+        }
+        (None, Ok(value)) => {
+            let mut value = value.unwrap_or_default();
+            secrets.redact_json(&mut value);
+            returned(value)
+        }
+        (None, Err(error)) => failed(secrets.redact(error.message)),
+    }
+}
+
+/// A result of a server. Blocks of unknown kinds are shown as JSON.
+fn passed_on(whole: Json) -> CallToolResult {
+    let Json::Object(mut whole) = whole else { return returned(whole) };
+    let blocks = match whole.remove("content") {
+        Some(Json::Array(blocks)) => blocks,
+        Some(block) => vec![block],
+        None if whole.contains_key("structuredContent") => Vec::new(),
+        None => return returned(Json::Object(whole)), // Before MCP had content, results had other members.
+    };
+    let content: Vec<ContentBlock> = blocks.into_iter().map(block).collect();
+    let mut result = if is_error(&whole) { CallToolResult::error(content) } else { CallToolResult::success(content) };
+    result.structured_content = whole.remove("structuredContent").filter(|content| !content.is_null());
+    result.meta = metadata(whole.remove("_meta"));
+    result
+}
+
+fn block(block: Json) -> ContentBlock {
+    match block {
+        Json::String(text) => ContentBlock::text(text),
+        block => serde_json::from_value(block.clone()).unwrap_or_else(|_| ContentBlock::text(block.to_string())),
+    }
+}
+
+/// The metadata of a result, without what MCP itself has defined for the connection to the server.
+fn metadata(meta: Option<Json>) -> Option<MetaObject> {
+    let Some(Json::Object(mut meta)) = meta else { return None };
+    meta.retain(|name, _| !name.starts_with("io.modelcontextprotocol/"));
+    (!meta.is_empty()).then_some(MetaObject(meta))
+}
+
+/// A value that a tool returned: text, images and audio as blocks of their own, and objects as structured content, too.
+fn returned(mut value: Json) -> CallToolResult {
+    let media = media::extract(&mut value);
+    let text = match &value {
+        Json::String(text) => text.clone(),
+        Json::Null if !media.is_empty() => String::new(),
+        value => value.to_string(),
+    };
+    let text = (!text.is_empty()).then(|| ContentBlock::text(text));
+    let mut result = CallToolResult::success(text.into_iter().chain(media).collect());
+    result.structured_content = Some(value).filter(Json::is_object);
+    result
+}
+
+/// How much of wrong arguments and names an error shows, in characters, and how much the list of namespaces may have, in bytes.
+const MAX_SHOWN: usize = 80;
+const MAX_NAMESPACES: usize = 1_000;
