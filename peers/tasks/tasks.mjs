@@ -240,6 +240,35 @@ export const tasks = [
   },
 ];
 
+// Tasks of one call, for which the way matters most. They are not part of the ratio. `exposed` is the tool that a gateway shows to
+// clients.
+export const shortTasks = [
+  {
+    name: "clock",
+    kind: "one call",
+    question: "It is 09:30 in Kolkata. What time is it in Tokyo?",
+    search: ["convert time between time zones"],
+    exposed: "time.convert_time",
+    async calls(model) {
+      const zones = { source_timezone: "Asia/Kolkata", time: "09:30", target_timezone: "Asia/Tokyo" };
+      const [converted] = await model.turn([["time", "convert_time", zones]]);
+      return { time: JSON.parse(converted).target.datetime.slice(11, 16) };
+    },
+  },
+  {
+    name: "tickets",
+    kind: "one call",
+    question: "How many tickets of the database are open?",
+    search: ["run a SQL query"],
+    exposed: "db.execute_query",
+    async calls(model) {
+      const sql = "SELECT count(*)::INTEGER FROM tickets WHERE status = 'open'";
+      const [found] = await model.turn([["db", "execute_query", { sql }]]);
+      return JSON.parse(found).rows[0][0];
+    },
+  },
+];
+
 // Lists a directory and reads its files: pairs of name and text.
 async function readAll(model, directory) {
   const [listing] = await model.turn([["files", "list_directory", { path: directory }]]);
