@@ -14,7 +14,7 @@ from functools import partial
 import anyio
 from jsonschema import Draft202012Validator
 from mcp import Client, StdioServerParameters
-from mcp.types import CallToolResult, ElicitResult
+from mcp.types import CallToolResult, ElicitResult, PromptReference
 
 CHECKS = []
 
@@ -198,6 +198,29 @@ async def progress_is_reported(client: Client):
     tool = "far.trigger_long_running_operation"
     last = f"{tool}: 2 of 2"  # The server may send it together with the result.
     equal(sorted(set(messages) - {last}), ["a line", f"calling {tool}", f"{tool}: 1 of 2"])
+
+
+@check
+async def prompts_resources_and_completions_are_those_of_the_servers(client: Client):
+    prompts = {prompt.name: prompt for prompt in (await client.list_prompts()).prompts}
+    assert {"everything_args_prompt", "far_args_prompt"} <= {name.replace("-", "_") for name in prompts}, prompts
+    [name] = [name for name in prompts if name.replace("-", "_") == "everything_args_prompt"]
+    prompt = await client.get_prompt(name, {"city": "Chicago", "state": "IL"})
+    assert "Chicago" in prompt.messages[0].content.text, prompt
+    resources = [str(resource.uri) for resource in (await client.list_resources()).resources]
+    [shared] = [uri for uri in resources if uri.startswith("demo://") and uri.endswith("architecture.md")]
+    assert f"far+{shared}" in resources, resources
+    for uri in [shared, f"far+{shared}"]:
+        contents = (await client.read_resource(uri)).contents
+        assert contents[0].text.startswith("#"), contents
+    templates = [template.uri_template for template in (await client.list_resource_templates()).resource_templates]
+    [template] = [template for template in templates if template.startswith("demo://") and "text" in template]
+    page = (await client.read_resource(template.replace("{resourceId}", "1"))).contents[0]
+    assert "Resource 1" in page.text, page
+    [completable] = [name for name in prompts if name.replace("-", "_") == "everything_completable_prompt"]
+    reference = PromptReference(name=completable)
+    completed = await client.complete(reference, {"name": "department", "value": "E"})
+    equal(completed.completion.values, ["Engineering"])
 
 
 @check

@@ -298,6 +298,17 @@ impl Servers {
         rejected.collect()
     }
 
+    /// The requests about prompts, resources and completions that servers answer, as providers: see
+    /// [`Imported::features`](crate::upstream::Imported::features). In the order of the configuration.
+    pub fn features(&self) -> Vec<Provider> {
+        let members = self.members();
+        let features = members.iter().filter_map(|member| match &*member.lock() {
+            State::Ready(upstream) => upstream.imported().features,
+            _ => None,
+        });
+        features.collect()
+    }
+
     /// The parts of a tool that are not used, with reasons.
     pub fn unread_parts(&self, namespace: &str, tool: &str) -> Vec<String> {
         let Some(imported) = self.imported(namespace) else { return Vec::new() };
@@ -450,7 +461,7 @@ impl Member {
             State::Connecting { failed: None, .. } => ServerState::Connecting,
             State::Ready(upstream) if let Some(reason) = upstream.problem() => ServerState::Failed { reason },
             State::Ready(upstream) => {
-                let Imported { provider, rejected, filtered, unmatched_patterns, warnings } = upstream.imported();
+                let Imported { provider, rejected, filtered, unmatched_patterns, warnings, .. } = upstream.imported();
                 let (tools, filtered) = (provider.manifest().tools.len(), filtered.len());
                 ServerState::Ready { tools, rejected, filtered, unmatched_patterns, warnings }
             }

@@ -458,6 +458,10 @@ impl ProviderSource for Source {
         self.servers.is_exposed(namespace, names)
     }
 
+    fn features(&self) -> Option<Vec<Provider>> {
+        Some(self.servers.features())
+    }
+
     fn absent_tool(&self, namespace: &str, tool: &str) -> Option<AbsentTool> {
         self.servers.absent_tool(namespace, tool)
     }

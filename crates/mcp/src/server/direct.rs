@@ -4,7 +4,7 @@ use execbox::core::text::{Keep, cut, escape};
 use execbox::{ExecuteResult, Provider};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, InputResponses, JsonObject,
-    MetaObject,
+    MetaObject, ServerResult,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde::Deserialize;
@@ -15,10 +15,10 @@ use super::exposed::Exposed;
 use super::handler::{failed, read, visible};
 use super::progress::Reporting;
 use super::run::Caller;
-use super::suspended::{Call, Running};
+use super::suspended::{Call, Running, call_response};
 use super::{CodeServer, descriptions, media, run};
 use crate::Secrets;
-use crate::upstream::{WholeResult, is_error};
+use crate::upstream::{WholeAnswer, is_error};
 
 /// The arguments of the tool that calls a tool.
 #[derive(Deserialize)]
@@ -116,7 +116,7 @@ impl CodeServer {
             Some(state) => suspended.resume(&state, answers, &identity)?,
             None => self.start_call(call, context),
         };
-        Ok(running.respond(context, &identity, suspended).await)
+        call_response(running.respond(context, &identity, suspended).await)
     }
 
     /// Finds the tool of a call.
@@ -162,14 +162,18 @@ impl CodeServer {
         let caller = Caller::new(self, context, ended.clone());
         let (channel, progress) = (caller.origin.channel.clone(), caller.progress.clone());
         let server = self.for_same_client();
-        Running::new(&channel, progress, ended, async move { visible(server.call_directly(call, caller).await) })
+        let running = async move {
+            let result = server.call_directly(call, caller).await;
+            Ok(ServerResult::CallToolResult(visible(result)))
+        };
+        Running::new(&channel, progress, ended, running)
     }
 
     async fn call_directly(&self, call: DirectCall, caller: Caller) -> CallToolResult {
         let DirectCall { provider, tool, arguments } = call;
         let options = &self.inner.options;
         let provider = caller.policy(options).map_or_else(|| provider.clone(), |policy| provider.with_policy(&policy));
-        let whole = WholeResult::default();
+        let whole = WholeAnswer::default();
         let call = match provider.direct_call(&tool, Some(Json::Object(arguments))) {
             Ok(call) => {
                 call.cancellation(caller.origin.ended.clone()).attach(caller.origin.clone()).attach(whole.clone())
@@ -185,7 +189,7 @@ impl CodeServer {
         };
         let result = reporting.during(running).await;
         let secrets = options.secrets.clone();
-        let answer = self.run_blocking(move |_| answer(result, whole.take(), &secrets)).await;
+        let answer = self.run_blocking(move |_| answer(result, whole.take().and_then(Result::ok), &secrets)).await;
         answer.unwrap_or_else(failed)
     }
 }
@@ -227,7 +231,7 @@ fn passed_on(whole: Json) -> CallToolResult {
     let content: Vec<ContentBlock> = blocks.into_iter().map(block).collect();
     let mut result = if is_error(&whole) { CallToolResult::error(content) } else { CallToolResult::success(content) };
     result.structured_content = whole.remove("structuredContent").filter(|content| !content.is_null());
-    result.meta = metadata(whole.remove("_meta"));
+    result.meta = whole.remove("_meta").and_then(metadata);
     result
 }
 
@@ -239,8 +243,8 @@ fn block(block: Json) -> ContentBlock {
 }
 
 /// The metadata of a result, without what MCP itself has defined for the connection to the server.
-fn metadata(meta: Option<Json>) -> Option<MetaObject> {
-    let Some(Json::Object(mut meta)) = meta else { return None };
+pub(super) fn metadata(meta: Json) -> Option<MetaObject> {
+    let Json::Object(mut meta) = meta else { return None };
     meta.retain(|name, _| !name.starts_with("io.modelcontextprotocol/"));
     (!meta.is_empty()).then_some(MetaObject(meta))
 }

@@ -7,9 +7,11 @@ use execbox::core::text::cut;
 use execbox::{Provider, ScriptFunction};
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult, DiscoverResult,
-    ErrorData, Implementation, InitializeRequestParams, InitializeResult, JsonObject, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig, SubscriptionFilter,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult, ContentBlock,
+    CustomRequest, CustomResult, DiscoverResult, ErrorData, GetPromptRequestParams, GetPromptResponse, Implementation,
+    InitializeRequestParams, InitializeResult, JsonObject, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
+    ServerCapabilities, ServerConfig, ServerResult, SubscriptionFilter,
 };
 use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 use serde::Deserialize;
@@ -22,14 +24,19 @@ use super::finder::{self, Searched};
 use super::own_tools::OwnTool;
 use super::run::{self, Caller, Program};
 use super::state::{self, State};
-use super::suspended::{Call, Running};
-use super::{CatalogCache, CodeServer, ServerOptions, Unavailability, UnavailableNamespace, live, reading, typed};
+use super::suspended::{Call, Running, call_response};
+use super::{
+    CatalogCache, CodeServer, ServerOptions, Unavailability, UnavailableNamespace, features, live, reading, typed,
+};
 use crate::text::{make_json_visible, make_visible, words};
 
 impl ServerHandler for CodeServer {
     fn get_info(&self) -> ServerConfig {
         let implementation = Implementation::new("execbox", env!("CARGO_PKG_VERSION"));
-        let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
+        let mut capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
+        if self.inner.source.features().is_some() {
+            features::declare(&mut capabilities);
+        }
         ServerConfig::new(capabilities).with_server_info(implementation)
     }
 
@@ -87,6 +94,54 @@ impl ServerHandler for CodeServer {
             Some(OwnTool::Call) => self.call_named(request, &context).await,
             None => self.call_exposed(request, &context).await,
         }
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Ok(ListPromptsResult::with_all_items(self.prompts(&context).await?))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        self.prompt(request, &context).await
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        Ok(ListResourcesResult::with_all_items(self.resources(&context).await?))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(self.templates(&context).await?))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        self.resource(request, &context).await
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        self.completion(request, &context).await
     }
 
     async fn on_custom_request(
@@ -201,7 +256,7 @@ impl CodeServer {
             Some(state) => suspended.resume(&state, request.input_responses, &call)?,
             None => self.start(code, context),
         };
-        Ok(running.respond(context, &call, suspended).await)
+        call_response(running.respond(context, &call, suspended).await)
     }
 
     fn start(&self, code: Code, context: &RequestContext<RoleServer>) -> Running {
@@ -209,7 +264,10 @@ impl CodeServer {
         let caller = Caller::new(self, context, ended.clone());
         let (channel, progress) = (caller.origin.channel.clone(), caller.progress.clone());
         let (server, state) = (self.for_same_client(), self.state(context));
-        let program = async move { visible(server.run(code, state, caller).await.unwrap_or_else(failed)) };
+        let program = async move {
+            let result = server.run(code, state, caller).await.unwrap_or_else(failed);
+            Ok(ServerResult::CallToolResult(visible(result)))
+        };
         Running::new(&channel, progress, ended, program)
     }
 

@@ -1,27 +1,36 @@
-//! Notifies clients when the tools that they are shown have changed.
+//! Notifies clients when the tools, prompts and resources that they are shown have changed.
 //!
 //! | protocol of the client | notification |
 //! |---|---|
-//! | 2025-11-25 and older | `notifications/tools/list_changed` on its connection, or on the `GET` stream of its session |
+//! | 2025-11-25 and older | `notifications/tools/list_changed`, `prompts` and `resources` on its connection, or on the `GET` stream of its session |
 //! | 2026-07-28 | the same, on every `subscriptions/listen` request that includes it |
 
 use std::time::Duration;
 
 use rmcp::model::Tool;
-use rmcp::service::{Peer, RoleServer, SubscriptionContext};
+use rmcp::service::{Peer, RoleServer, SubscriptionContext, SubscriptionSendError};
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::CodeServer;
+use crate::changes::Listed;
+use crate::upstream::{LIST_PROMPTS, LIST_RESOURCES};
 
 /// Notifies `peer` of changes until its connection ends.
 pub(super) fn follow(server: &CodeServer, peer: Peer<RoleServer>, ended: CancellationToken) {
     let mut shown = Shown::new(server);
     tokio::spawn(ended.run_until_cancelled_owned(async move {
         loop {
-            shown.changed().await;
-            if peer.notify_tool_list_changed().await.is_err() {
-                return;
+            for list in shown.changed().await {
+                let sent = match list {
+                    List::Tools => peer.notify_tool_list_changed().await,
+                    List::Prompts => peer.notify_prompt_list_changed().await,
+                    List::Resources => peer.notify_resource_list_changed().await,
+                };
+                if sent.is_err() {
+                    return;
+                }
             }
         }
     }));
@@ -31,48 +40,108 @@ pub(super) fn follow(server: &CodeServer, peer: Peer<RoleServer>, ended: Cancell
 pub(super) async fn serve(server: &CodeServer, subscription: SubscriptionContext) {
     let mut shown = Shown::new(server);
     loop {
-        tokio::select! {
+        let changed = tokio::select! {
             () = subscription.cancelled() => return,
-            () = shown.changed() => {}
-        }
-        if subscription.sink().notify_tool_list_changed().await.is_err() {
-            return;
+            changed = shown.changed() => changed,
+        };
+        let sink = subscription.sink();
+        for list in changed {
+            let sent = match list {
+                List::Tools => sink.notify_tool_list_changed().await,
+                List::Prompts => sink.notify_prompt_list_changed().await,
+                List::Resources => sink.notify_resource_list_changed().await,
+            };
+            match sent {
+                Ok(()) | Err(SubscriptionSendError::NotificationNotAccepted(_)) => {}
+                Err(_) => return,
+            }
         }
     }
 }
 
-/// The tools that one client was shown.
+/// A list that clients are notified of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum List {
+    Tools,
+    Prompts,
+    Resources,
+}
+
+/// What one client was shown.
 struct Shown {
     server: CodeServer,
     changes: watch::Receiver<()>,
     /// `None` before the first notification: what the client has listed until then is not known.
     tools: Option<Vec<Tool>>,
+    features: Features,
+    /// How long further changes are collected before the next notification, and when the last one was sent.
+    pause: Duration,
+    last: Option<Instant>,
+}
+
+/// What is known of the prompts and the resources of servers without listing them.
+#[derive(PartialEq, Eq)]
+struct Features {
+    listed: Listed,
+    with_prompts: Vec<String>,
+    with_resources: Vec<String>,
+}
+
+impl Features {
+    fn of(server: &CodeServer) -> Self {
+        let providers = server.inner.source.features().unwrap_or_default();
+        let with = |method: &str| {
+            let having = providers.iter().filter(|provider| provider.safe_name(method).is_some());
+            having.map(|provider| provider.name().to_owned()).collect()
+        };
+        let listed = server.inner.options.changes.listed();
+        Self { listed, with_prompts: with(LIST_PROMPTS), with_resources: with(LIST_RESOURCES) }
+    }
 }
 
 impl Shown {
     fn new(server: &CodeServer) -> Self {
-        Self { server: server.clone(), changes: server.inner.options.changes.subscribe(), tools: None }
+        let (server, changes) = (server.clone(), server.inner.options.changes.subscribe());
+        let features = Features::of(&server);
+        Self { server, changes, tools: None, features, pause: MIN_PAUSE, last: None }
     }
 
-    /// Waits until the list of tools differs from what the client was shown. Combines changes in quick succession.
-    async fn changed(&mut self) {
+    /// Waits until lists differ from what the client was shown, and returns which. Changes are collected, the longer the more
+    /// there are: most clients read a whole list again for each notification.
+    async fn changed(&mut self) -> Vec<List> {
         loop {
             if self.changes.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }
-            tokio::time::sleep(PAUSE).await;
+            if self.last.is_none_or(|last| last.elapsed() > MAX_PAUSE) {
+                self.pause = MIN_PAUSE;
+            }
+            tokio::time::sleep(self.pause).await;
             self.changes.mark_unchanged();
-            let tools = self.server.run_blocking(CodeServer::tools).await.ok();
-            if tools != self.tools {
-                self.tools = tools;
-                return;
+            let changed = self.compare().await;
+            if !changed.is_empty() {
+                self.pause = (2 * self.pause).min(MAX_PAUSE);
+                self.last = Some(Instant::now());
+                return changed;
             }
         }
     }
+
+    async fn compare(&mut self) -> Vec<List> {
+        let tools = self.server.run_blocking(CodeServer::tools).await.ok();
+        let features = Features::of(&self.server);
+        let (listed, before) = (features.listed, self.features.listed);
+        let prompts = listed.prompts != before.prompts || features.with_prompts != self.features.with_prompts;
+        let resources = listed.resources != before.resources || features.with_resources != self.features.with_resources;
+        let changed = [(List::Tools, tools != self.tools), (List::Prompts, prompts), (List::Resources, resources)];
+        (self.tools, self.features) = (tools, features);
+        changed.into_iter().filter(|(_, is_changed)| *is_changed).map(|(list, _)| list).collect()
+    }
 }
 
-/// How long changes are collected before a notification.
-const PAUSE: Duration = Duration::from_millis(100);
+/// How long changes are collected before a notification: at first, and after many.
+const MIN_PAUSE: Duration = Duration::from_millis(100);
+const MAX_PAUSE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {

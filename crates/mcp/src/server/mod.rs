@@ -12,6 +12,8 @@
 //! | `mcp_execute_code` | runs code that calls tools |
 //! | `mcp_code` | runs code, with the types of all tools in its description |
 //!
+//! Prompts, resources and completions of servers are passed on: see [`ProviderSource::features`].
+//!
 //! [`Layout`] says which of them clients see, and [`ProviderSource::is_exposed`] which tools of providers beside them.
 //!
 //! Not supported: OAuth (use a bearer token), TLS (use a reverse proxy), and resuming of HTTP streams.
@@ -24,6 +26,7 @@ mod descriptions;
 mod direct;
 mod explain;
 mod exposed;
+mod features;
 mod finder;
 mod handler;
 mod heads;

@@ -146,6 +146,13 @@ pub trait ProviderSource: Send + Sync {
         false
     }
 
+    /// The requests about prompts, resources and completions that servers answer, as
+    /// [`Imported::features`](crate::upstream::Imported::features). `None` if there are never any: clients are not offered them.
+    /// Default: `None`.
+    fn features(&self) -> Option<Vec<Provider>> {
+        None
+    }
+
     /// Why a tool that its server has cannot be called. Code that calls it fails with that reason, and searches that ask for it
     /// by name show it. Default: there is none.
     fn absent_tool(&self, _namespace: &str, _tool: &str) -> Option<AbsentTool> {

@@ -13,8 +13,8 @@ use std::time::Duration;
 use execbox::core::budget::{Budget, Charge};
 use futures_util::future::BoxFuture;
 use rmcp::model::{
-    CallToolResponse, CallToolResult, ContentBlock, ErrorData, InputRequests, InputRequiredResult, InputResponses,
-    RequestStateCodec, RequestStateError, SealOptions,
+    CallToolResponse, ErrorData, InputRequests, InputRequiredResult, InputResponses, RequestStateCodec,
+    RequestStateError, SealOptions, ServerResult,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -25,10 +25,22 @@ use crate::clients::{Channel, Client};
 use crate::open_requests::{MAX_ROUNDS, OpenRequests};
 use crate::text::json_length;
 
-/// A program, which ends when this is dropped.
+/// What answers a request.
+pub(super) type Answer = Result<ServerResult, ErrorData>;
+
+/// The response to a call.
+pub(super) fn call_response(answer: Answer) -> Result<CallToolResponse, ErrorData> {
+    match answer? {
+        ServerResult::CallToolResult(result) => Ok(result.into()),
+        ServerResult::InputRequiredResult(required) => Ok(required.into()),
+        _ => Err(ErrorData::internal_error("another kind of result", None)),
+    }
+}
+
+/// A program, or another request, which ends when this is dropped.
 pub(super) struct Running {
     /// The result, with its charge if it has waited for a request.
-    program: BoxFuture<'static, (CallToolResult, Charge)>,
+    program: BoxFuture<'static, (Answer, Charge)>,
     /// Whether `program` waits for a task, and need not be polled.
     is_task: bool,
     /// What the program asks its client, if results can contain it.
@@ -45,7 +57,7 @@ impl Running {
         channel: &Channel,
         progress: Option<Recipient>,
         ended: CancellationToken,
-        program: impl Future<Output = CallToolResult> + Send + 'static,
+        program: impl Future<Output = Answer> + Send + 'static,
     ) -> Self {
         let open = match channel {
             Channel::Results(open) => Some(open.clone()),
@@ -61,12 +73,12 @@ impl Running {
         context: &RequestContext<RoleServer>,
         call: &Call,
         suspended: &Arc<Suspended>,
-    ) -> CallToolResponse {
+    ) -> Answer {
         self.progress.iter().for_each(|progress| progress.set(Some(context)));
         loop {
             let requests = tokio::select! {
                 biased;
-                (result, _) = &mut self.program => return result.into(),
+                (answer, _) = &mut self.program => return answer,
                 () = context.ct.cancelled(), if !self.ended.is_cancelled() => {
                     self.ended.cancel();
                     continue;
@@ -75,7 +87,7 @@ impl Running {
             };
             if self.rounds < MAX_ROUNDS {
                 self.rounds += 1;
-                return suspended.keep(self, call, requests).into();
+                return Ok(ServerResult::InputRequiredResult(suspended.keep(self, call, requests)));
             }
             self.open.iter().for_each(OpenRequests::close);
         }
@@ -91,10 +103,13 @@ impl Running {
         let program = std::mem::replace(&mut self.program, Box::pin(std::future::pending()));
         let budget = budget.clone();
         let task = tokio::spawn(async move {
-            let (result, _) = program.await;
-            let length = json_length(&result, budget.limit()).unwrap_or(usize::MAX);
+            let (answer, _) = program.await;
+            let length = match &answer {
+                Ok(result) => json_length(result, budget.limit()).unwrap_or(usize::MAX),
+                Err(_) => 0,
+            };
             match budget.charge(length) {
-                Ok(charge) => (result, charge),
+                Ok(charge) => (answer, charge),
                 Err(_) => (failed("the result is lost: too many programs wait for answers"), Charge::none()),
             }
         });
@@ -102,8 +117,8 @@ impl Running {
     }
 }
 
-fn failed(why: &str) -> CallToolResult {
-    CallToolResult::error(vec![ContentBlock::text(why)])
+fn failed(why: &'static str) -> Answer {
+    Err(ErrorData::internal_error(why, None))
 }
 
 /// What a program asks, once it asks something.
@@ -239,6 +254,7 @@ const MAX_RESULTS: usize = 64 << 20;
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt as _;
+    use rmcp::model::{CallToolResult, ContentBlock};
 
     use super::*;
 
@@ -254,7 +270,7 @@ mod tests {
     fn keep(
         suspended: &Arc<Suspended>,
         call: &Call,
-        program: impl Future<Output = CallToolResult> + Send + 'static,
+        program: impl Future<Output = Answer> + Send + 'static,
     ) -> (String, CancellationToken) {
         let (open, ended) = (OpenRequests::default(), CancellationToken::new());
         let running = Running::new(&Channel::Results(open), None, ended.clone(), program);
@@ -262,9 +278,10 @@ mod tests {
         (asked.request_state.expect("a state"), ended)
     }
 
-    fn result_of(resumed: Result<Running, ErrorData>) -> Result<CallToolResult, String> {
+    fn result_of(resumed: Result<Running, ErrorData>) -> Result<ServerResult, String> {
         let mut running = resumed.map_err(|error| error.message.into_owned())?;
-        Ok((&mut running.program).now_or_never().expect("the program has ended").0)
+        let (answer, _) = (&mut running.program).now_or_never().expect("the program has ended");
+        answer.map_err(|error| error.message.into_owned())
     }
 
     #[tokio::test(start_paused = true)]
@@ -288,18 +305,21 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn results_that_wait_have_a_memory_budget() {
         let (suspended, call) = (suspended(8), call());
-        let large = || async { CallToolResult::success(vec![ContentBlock::text("x".repeat(40 << 20))]) };
+        let large = || async {
+            let result = CallToolResult::success(vec![ContentBlock::text("x".repeat(40 << 20))]);
+            Ok(ServerResult::CallToolResult(result))
+        };
         let (first, _) = keep(&suspended, &call, large());
         let (second, _) = keep(&suspended, &call, large());
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let text = |state: &str| {
-            let result = result_of(suspended.resume(state, None, &call)).unwrap();
-            result.content[0].as_text().expect("a text").text.clone()
+        let text = |state: &str| match result_of(suspended.resume(state, None, &call))? {
+            ServerResult::CallToolResult(result) => Ok(result.content[0].as_text().expect("a text").text.clone()),
+            result => Err(format!("{result:?}")),
         };
-        assert_eq!(text(&first).len(), 40 << 20);
-        assert_eq!(text(&second), "the result is lost: too many programs wait for answers");
+        assert_eq!(text(&first).unwrap().len(), 40 << 20);
+        assert_eq!(text(&second).unwrap_err(), "the result is lost: too many programs wait for answers");
         let (third, _) = keep(&suspended, &call, large());
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(text(&third).len(), 40 << 20);
+        assert_eq!(text(&third).unwrap().len(), 40 << 20);
     }
 }

@@ -47,7 +47,10 @@ impl Kind {
             ClientRequest::CallToolRequest(_)
             | ClientRequest::ReadResourceRequest(_)
             | ClientRequest::ListResourcesRequest(_)
-            | ClientRequest::ListResourceTemplatesRequest(_) => Self::Data,
+            | ClientRequest::ListResourceTemplatesRequest(_)
+            | ClientRequest::ListPromptsRequest(_)
+            | ClientRequest::GetPromptRequest(_)
+            | ClientRequest::CompleteRequest(_) => Self::Data,
             _ => Self::Other,
         }
     }

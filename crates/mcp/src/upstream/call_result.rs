@@ -7,23 +7,24 @@ use execbox::ToolError;
 use execbox::core::budget::Meter;
 use execbox::core::text::{cut, mend_surrogates};
 use execbox::core::value::parse_json;
+use rmcp::model::ErrorData;
 use serde_json::{Map, Value as Json, json};
 
 use super::answers::Answers;
 use super::{MAX_MESSAGE, ResultFormat};
 use crate::text::truncate;
 
-/// The place for the result of one call as the server gave it. Attached to calls whose caller passes it on.
+/// The place for the answer to one request as the server gave it. Attached to calls whose caller passes it on.
 #[derive(Clone, Default)]
-pub(crate) struct WholeResult(Arc<Mutex<Option<Json>>>);
+pub(crate) struct WholeAnswer(Arc<Mutex<Option<Result<Json, ErrorData>>>>);
 
-impl WholeResult {
-    pub(super) fn set(&self, result: Json) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+impl WholeAnswer {
+    pub(super) fn set(&self, answer: Result<Json, ErrorData>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
     }
 
-    /// `None` if no server gave a result.
-    pub(crate) fn take(&self) -> Option<Json> {
+    /// `None` if no server answered.
+    pub(crate) fn take(&self) -> Option<Result<Json, ErrorData>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

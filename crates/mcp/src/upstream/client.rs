@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 
 use super::progress::CallsInProgress;
 use super::requests::Forwarding;
+use crate::Changes;
 
 /// The MCP client of one connection. Offers the capabilities of the client of the gateway.
 #[derive(Debug, Clone)]
@@ -22,6 +23,7 @@ pub(super) struct Client {
     pub(super) capabilities: ClientCapabilities,
     pub(super) forwarding: Forwarding,
     pub(super) tools_changed: Arc<Notify>,
+    pub(super) changes: Changes,
     pub(super) progress: CallsInProgress,
 }
 
@@ -58,6 +60,11 @@ impl ClientHandler for Client {
     /// Lists the tools again: the first resource of a server adds tools.
     async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
         self.tools_changed.notify_one();
+        self.changes.notify_resources();
+    }
+
+    async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.changes.notify_prompts();
     }
 
     async fn on_progress(&self, progress: ProgressNotificationParam, _: NotificationContext<RoleClient>) {

@@ -91,6 +91,7 @@ impl Endpoint {
         let client = Client {
             capabilities: options.clients.offered().await,
             tools_changed: Arc::clone(tools_changed),
+            changes: options.changes.clone(),
             forwarding: Forwarding::new(progress.clone(), options.clients.clone()),
             progress,
         };

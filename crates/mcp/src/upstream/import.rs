@@ -18,7 +18,7 @@ use serde_json::Value as Json;
 
 use super::answers::Answers;
 use super::lenient::{self, ReadTool};
-use super::{Route, Router, UpstreamError, UpstreamOptions, no_response, reason, resources, tool};
+use super::{Route, Router, UpstreamError, UpstreamOptions, features, no_response, reason, resources, tool};
 use crate::Secrets;
 use crate::filter::{Pattern, UnmatchedPatterns};
 use crate::text::{json_exceeds, truncate};
@@ -37,6 +37,9 @@ pub struct Imported {
     pub unmatched_patterns: Vec<Pattern>,
     /// What the operator of the server should know.
     pub warnings: Vec<Warning>,
+    /// The requests about prompts, resources and completions that the server answers, as tools with the names of the methods:
+    /// their arguments are the parameters, and what they return is the result. `None` if there are none.
+    pub features: Option<Provider>,
 }
 
 /// What the operator of a server should know about its tools.
@@ -135,7 +138,10 @@ pub(super) async fn import_over(
     let not_imported = Warning::NotImported { tools: excess, limit: options.max_catalog_bytes };
     let not_imported = (excess > 0).then_some(not_imported);
     let warnings = not_imported.into_iter().chain(unread.into_warnings()).collect();
-    Ok(Imported { provider, rejected, filtered, unmatched_patterns: unmatched.into_patterns(), warnings })
+    let unmatched_patterns = unmatched.into_patterns();
+    let capabilities = peer.peer_info().map(|info| info.capabilities.clone()).unwrap_or_default();
+    let features = features::provider(name, &capabilities, &router, options);
+    Ok(Imported { provider, rejected, filtered, unmatched_patterns, warnings, features })
 }
 
 fn rejected_by(error: &ProviderError, secrets: &Secrets) -> RejectedTool {

@@ -79,6 +79,9 @@ impl RequiredInput {
             ClientRequest::ReadResourceRequest(read) => {
                 (read.params.input_responses, read.params.request_state) = (answers, self.state);
             }
+            ClientRequest::GetPromptRequest(get) => {
+                (get.params.input_responses, get.params.request_state) = (answers, self.state);
+            }
             _ => return Err(failed("such requests have none")),
         }
         Ok(())

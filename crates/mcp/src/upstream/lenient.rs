@@ -257,14 +257,14 @@ pub(super) fn entries<'a>(page: &'a Json, name: &str) -> Option<&'a [Json]> {
 }
 
 /// As [`entries`], taken out of the page.
-pub(super) fn take_entries(page: &mut Json, name: &str) -> Option<Vec<Json>> {
+pub(crate) fn take_entries(page: &mut Json, name: &str) -> Option<Vec<Json>> {
     let list = if page.is_array() { Some(page) } else { page.get_mut(name) };
     let Json::Array(entries) = list? else { return None };
     Some(std::mem::take(entries))
 }
 
 /// Where the next page begins. An empty cursor means that there is none.
-pub(super) fn next_cursor(page: &Json) -> Option<String> {
+pub(crate) fn next_cursor(page: &Json) -> Option<String> {
     match page.get("nextCursor")? {
         Json::String(cursor) => Some(cursor.clone()).filter(|cursor| !cursor.is_empty()),
         Json::Number(cursor) => Some(cursor.to_string()),

@@ -20,14 +20,16 @@
 //! | `import`, `tool`, `call_result`, `progress` | tools of MCP as tools of a provider |
 //! | `input`, `requests` | what servers ask during a call, forwarded to the client |
 //! | `resources` | resources of MCP as two more tools |
+//! | `features` | requests about prompts, resources and completions, as gateways pass them on |
 //!
-//! Servers are offered the capabilities of [`UpstreamOptions::clients`] (sampling, roots, elicitation). Prompts are ignored.
+//! Servers are offered the capabilities of [`UpstreamOptions::clients`] (sampling, roots, elicitation).
 
 mod answers;
 mod call_result;
 mod child;
 mod client;
 mod endpoint;
+mod features;
 mod handle;
 mod handshake;
 mod http;
@@ -64,11 +66,14 @@ use crate::Secrets;
 use crate::clients::Origin;
 use crate::text::truncate;
 
-pub(crate) use call_result::{WholeResult, is_error};
+pub(crate) use call_result::{WholeAnswer, is_error};
 pub(crate) use handle::Remote;
+pub(crate) use lenient::{next_cursor, take_entries};
 
 pub use child::{ChildCommand, LineSink};
+pub(crate) use features::{COMPLETE, GET_PROMPT, LIST_PROMPTS, LIST_RESOURCES, LIST_TEMPLATES, READ_RESOURCE};
 pub use handle::Upstream;
+
 pub use import::{Imported, RejectedTool, Warning, import};
 pub use options::{HttpProtocol, ResultFormat, UpstreamOptions};
 

@@ -17,7 +17,7 @@ use super::answers::Answers;
 use super::call_result::with_data;
 use super::input::{MAX_ROUNDS, RequiredInput, failed, pause};
 use super::progress::{InProgress, Waiting};
-use super::{ResultFormat, Route, Router, UpstreamOptions, WholeResult, call_result, lenient, no_response, reason};
+use super::{ResultFormat, Route, Router, UpstreamOptions, WholeAnswer, call_result, lenient, no_response, reason};
 use crate::Secrets;
 use crate::clients::Origin;
 use crate::text::json_exceeds;
@@ -41,12 +41,12 @@ pub(super) fn import(
         let catalog = Arc::clone(&catalog);
         async move {
             let _catalog = catalog;
-            let whole = context.attached::<WholeResult>().cloned();
+            let whole = context.attached::<WholeAnswer>().cloned();
             let format = |result: Json, answers: &Answers| {
                 if json_exceeds(&result, max_bytes) {
                     return Err(ToolError::new(format!("result longer than {max_bytes} bytes")));
                 }
-                whole.inspect(|whole| whole.set(result.clone()));
+                whole.inspect(|whole| whole.set(Ok(result.clone())));
                 call_result::formatted(result, results, has_output, answers)
             };
             call(&*router, name, input, context, timeout, &secrets, format).await
@@ -113,6 +113,9 @@ pub(super) async fn send(
     match is_lost {
         true => router.on_loss(),
         false => router.on_answer(),
+    }
+    if let (Err(ServiceError::McpError(error)), Some(whole)) = (&answer, context.attached::<WholeAnswer>()) {
+        whole.set(Err(error.clone()));
     }
     match answer {
         Ok(result) => format(result, &route.answers),

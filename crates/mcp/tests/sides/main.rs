@@ -8,6 +8,7 @@ mod crowds;
 mod direct;
 mod eras;
 mod fake;
+mod features;
 mod hostile;
 mod http;
 mod kept;

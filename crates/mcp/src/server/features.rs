@@ -1,0 +1,448 @@
+//! Prompts, resources and completions of servers, passed on to clients.
+//!
+//! A prompt has the namespace of its server before its name: `docs_summarize`. Resources have the URIs of their servers; one that
+//! several servers list has, from the second server on, the namespace before it: `docs+file:///notes`. Every URI can be written
+//! so.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use execbox::Provider;
+use execbox::core::text::{Keep, cut, escape};
+use futures_util::future::join_all;
+use rmcp::model::{
+    CompleteRequestMethod, CompleteRequestParams, CompleteResult, ErrorCode, ErrorData, GetPromptRequestMethod,
+    GetPromptRequestParams, GetPromptResponse, GetPromptResult, ListPromptsRequestMethod, ListResourcesRequestMethod,
+    Prompt, PromptsCapability, ReadResourceRequestMethod, ReadResourceRequestParams, ReadResourceResponse,
+    ReadResourceResult, Reference, Resource, ResourceTemplate, ResourcesCapability, ServerCapabilities, ServerResult,
+};
+use rmcp::service::{RequestContext, RoleServer};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value as Json, json};
+
+use super::run::{self, Caller};
+use super::suspended::{Call, Running};
+use super::{CodeServer, direct};
+use crate::text::make_visible;
+use crate::upstream::{
+    COMPLETE, GET_PROMPT, LIST_PROMPTS, LIST_RESOURCES, LIST_TEMPLATES, READ_RESOURCE, WholeAnswer, next_cursor,
+    take_entries,
+};
+
+/// Declares what is passed on.
+pub(super) fn declare(capabilities: &mut ServerCapabilities) {
+    let (mut prompts, mut resources) = (PromptsCapability::default(), ResourcesCapability::default());
+    (prompts.list_changed, resources.list_changed) = (Some(true), Some(true));
+    capabilities.prompts = Some(prompts);
+    capabilities.resources = Some(resources);
+    capabilities.completions = Some(Map::default());
+}
+
+/// A server, and what it calls something that a client has named.
+struct Target {
+    provider: Provider,
+    own: String,
+}
+
+impl CodeServer {
+    /// The prompts of all servers.
+    pub(super) async fn prompts(&self, context: &RequestContext<RoleServer>) -> Result<Vec<Prompt>, ErrorData> {
+        let providers = self.providers(ErrorData::method_not_found::<ListPromptsRequestMethod>)?;
+        let lists = self.lists(&providers, LIST_PROMPTS, "prompts", context).await;
+        let prompts = lists.into_iter().flat_map(|(provider, entries)| {
+            let name = move |own: &str| format!("{}_{own}", provider.name());
+            entries.into_iter().filter_map(move |entry| {
+                let mut prompt: Prompt = self.entry(entry, &["name", "title", "description", "arguments"])?;
+                prompt.name = name(&prompt.name);
+                Some(prompt)
+            })
+        });
+        Ok(prompts.collect())
+    }
+
+    pub(super) async fn prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let providers = self.providers(ErrorData::method_not_found::<GetPromptRequestMethod>)?;
+        let GetPromptRequestParams { name, arguments, request_state, input_responses, .. } = request;
+        let target = self.prompt_target(&providers, &name, context).await?;
+        let params = without_null(json!({ "name": target.own, "arguments": arguments }));
+        let call = identity(self, GET_PROMPT, &target, &params, context);
+        let running = match request_state {
+            Some(state) => self.inner.suspended.resume(&state, input_responses, &call)?,
+            None => self.start_request(target.provider, GET_PROMPT, params, context, |answer| {
+                typed::<GetPromptResult>(answer).map(ServerResult::GetPromptResult)
+            }),
+        };
+        match running.respond(context, &call, &self.inner.suspended).await? {
+            ServerResult::GetPromptResult(result) => Ok(result.into()),
+            ServerResult::InputRequiredResult(required) => Ok(required.into()),
+            _ => Err(other_result()),
+        }
+    }
+
+    /// The resources of all servers.
+    pub(super) async fn resources(&self, context: &RequestContext<RoleServer>) -> Result<Vec<Resource>, ErrorData> {
+        let providers = self.providers(ErrorData::method_not_found::<ListResourcesRequestMethod>)?;
+        let lists = self.lists(&providers, LIST_RESOURCES, "resources", context).await;
+        let mut seen = HashSet::new();
+        let mut all = Vec::new();
+        for (provider, entries) in lists {
+            for entry in entries {
+                let known = ["uri", "name", "title", "description", "mimeType", "size"];
+                let Some(mut resource) = self.entry::<Resource>(entry, &known) else { continue };
+                if !seen.insert(resource.uri.clone()) {
+                    resource.uri = format!("{}+{}", provider.name(), resource.uri);
+                }
+                all.push(resource);
+            }
+        }
+        Ok(all)
+    }
+
+    /// The templates of the URIs of all servers.
+    pub(super) async fn templates(
+        &self,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Vec<ResourceTemplate>, ErrorData> {
+        let providers = self.providers(ErrorData::method_not_found::<ListResourcesRequestMethod>)?;
+        let lists = self.lists(&providers, LIST_TEMPLATES, "resourceTemplates", context).await;
+        let mut seen = HashSet::new();
+        let mut all = Vec::new();
+        for (provider, entries) in lists {
+            for entry in entries {
+                let known = ["uriTemplate", "name", "title", "description", "mimeType"];
+                let Some(mut template) = self.entry::<ResourceTemplate>(entry, &known) else { continue };
+                if !seen.insert(template.uri_template.clone()) {
+                    template.uri_template = format!("{}+{}", provider.name(), template.uri_template);
+                }
+                all.push(template);
+            }
+        }
+        Ok(all)
+    }
+
+    pub(super) async fn resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let providers = self.providers(ErrorData::method_not_found::<ReadResourceRequestMethod>)?;
+        let ReadResourceRequestParams { uri, request_state, input_responses, .. } = request;
+        let target = self.resource_target(&providers, &uri, context).await?;
+        let params = json!({ "uri": target.own });
+        let call = identity(self, READ_RESOURCE, &target, &params, context);
+        let running = match request_state {
+            Some(state) => self.inner.suspended.resume(&state, input_responses, &call)?,
+            None => self.start_request(target.provider, READ_RESOURCE, params, context, |answer| {
+                typed::<ReadResourceResult>(answer).map(ServerResult::ReadResourceResult)
+            }),
+        };
+        match running.respond(context, &call, &self.inner.suspended).await? {
+            ServerResult::ReadResourceResult(result) => Ok(result.into()),
+            ServerResult::InputRequiredResult(required) => Ok(required.into()),
+            _ => Err(other_result()),
+        }
+    }
+
+    pub(super) async fn completion(
+        &self,
+        mut request: CompleteRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let providers = self.providers(ErrorData::method_not_found::<CompleteRequestMethod>)?;
+        let provider = match &mut request.r#ref {
+            Reference::Prompt(prompt) => {
+                let target = self.prompt_target(&providers, &prompt.name, context).await?;
+                prompt.name = target.own;
+                target.provider
+            }
+            Reference::Resource(resource) => {
+                let target = self.resource_target(&providers, &resource.uri, context).await?;
+                resource.uri = target.own;
+                target.provider
+            }
+            _ => return Err(ErrorData::invalid_params("unknown kind of reference", None)),
+        };
+        request.meta = None;
+        if provider.safe_name(COMPLETE).is_none() {
+            return Ok(CompleteResult::default()); // The server has no completions.
+        }
+        let params = serde_json::to_value(request).unwrap_or_default();
+        typed(self.request(&provider, COMPLETE, params, context).await?)
+    }
+
+    /// The servers whose requests are passed on. Waits for those that are starting.
+    fn providers(&self, not_found: fn() -> ErrorData) -> Result<Vec<Provider>, ErrorData> {
+        self.inner.source.features().ok_or_else(not_found)
+    }
+
+    /// The entries of the lists of those servers that have one. A server that does not answer in time has none.
+    async fn lists<'a>(
+        &self,
+        providers: &'a [Provider],
+        method: &'static str,
+        member: &'static str,
+        context: &RequestContext<RoleServer>,
+    ) -> Vec<(&'a Provider, Vec<Json>)> {
+        let asked = providers.iter().filter(|provider| provider.safe_name(method).is_some());
+        let lists = asked.map(|provider| async move {
+            let list = Box::pin(self.list(provider, method, member, context));
+            (provider, tokio::time::timeout(LIST_TIMEOUT, list).await.unwrap_or_default())
+        });
+        join_all(lists).await
+    }
+
+    /// The entries of all pages of one list, as far as it can be read.
+    async fn list(
+        &self,
+        provider: &Provider,
+        method: &'static str,
+        member: &'static str,
+        context: &RequestContext<RoleServer>,
+    ) -> Vec<Json> {
+        let (mut entries, mut cursor, mut cursors) = (Vec::new(), None, HashSet::new());
+        loop {
+            let params = without_null(json!({ "cursor": cursor }));
+            let Ok(mut page) = self.request(provider, method, params, context).await else { return entries };
+            entries.extend(take_entries(&mut page, member).unwrap_or_default());
+            entries.truncate(MAX_ENTRIES);
+            match next_cursor(&page) {
+                Some(next) if entries.len() < MAX_ENTRIES && cursors.insert(next.clone()) => cursor = Some(next),
+                _ => return entries,
+            }
+        }
+    }
+
+    /// An entry of a list. Members that cannot be read are left out, and an entry that cannot be read at all is, too. `known` are
+    /// the members that are worth a second attempt.
+    fn entry<T: DeserializeOwned>(&self, mut entry: Json, known: &[&str]) -> Option<T> {
+        self.show(&mut entry);
+        if let Ok(entry) = serde_json::from_value(entry.clone()) {
+            return Some(entry);
+        }
+        let Json::Object(mut members) = entry else { return None };
+        members.retain(|name, value| known.contains(&name.as_str()) && (value.is_string() || name == "arguments"));
+        let uri = members.get("uri").or_else(|| members.get("uriTemplate")).cloned();
+        members.entry("name").or_insert_with(|| uri.unwrap_or_default());
+        let entry = serde_json::from_value(Json::Object(members.clone()));
+        members.remove("arguments");
+        entry.or_else(|_| serde_json::from_value(Json::Object(members))).ok()
+    }
+
+    /// Redacts secrets, and escapes hidden characters in the texts that people and models read.
+    fn show(&self, value: &mut Json) {
+        self.inner.options.secrets.redact_json(value);
+        make_texts_visible(value);
+    }
+
+    /// The server of a prompt.
+    async fn prompt_target(
+        &self,
+        providers: &[Provider],
+        name: &str,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Target, ErrorData> {
+        let own = |provider: &Provider| Some(name.strip_prefix(provider.name())?.strip_prefix('_')?.to_owned());
+        let has_prompts = providers.iter().filter(|provider| provider.safe_name(GET_PROMPT).is_some());
+        let mut targets: Vec<_> = has_prompts
+            .filter_map(|provider| Some(Target { provider: provider.clone(), own: own(provider)? }))
+            .collect();
+        if targets.len() > 1 {
+            let mut having = Vec::new();
+            for target in targets {
+                let list = Box::pin(self.list(&target.provider, LIST_PROMPTS, "prompts", context)).await;
+                if list.iter().any(|entry| entry["name"] == *target.own) {
+                    having.push(target);
+                }
+            }
+            targets = having;
+        }
+        let shown = cut(&escape(name, Keep::Nothing), MAX_SHOWN);
+        targets.into_iter().next().ok_or_else(|| ErrorData::invalid_params(format!("unknown prompt {shown:?}"), None))
+    }
+
+    /// The server of a resource: the one that the URI names, the one that lists it, or whose template it has, or the only one. No
+    /// other server reads the URI.
+    async fn resource_target(
+        &self,
+        providers: &[Provider],
+        uri: &str,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Target, ErrorData> {
+        let own = |provider: &Provider| Some(uri.strip_prefix(provider.name())?.strip_prefix('+')?.to_owned());
+        let mut readable = providers.iter().filter(|provider| provider.safe_name(READ_RESOURCE).is_some());
+        if let Some((provider, own)) = readable.clone().find_map(|provider| Some((provider, own(provider)?))) {
+            return Ok(Target { provider: provider.clone(), own });
+        }
+        let target = |provider: &Provider| Target { provider: provider.clone(), own: uri.to_owned() };
+        if let (Some(only), None) = (readable.next(), readable.next()) {
+            return Ok(target(only));
+        }
+        let resources = self.lists(providers, LIST_RESOURCES, "resources", context).await;
+        let listed = resources.iter().find(|(_, list)| list.iter().any(|entry| entry["uri"] == *uri));
+        if let Some((provider, _)) = listed {
+            return Ok(target(provider));
+        }
+        let templates = self.lists(providers, LIST_TEMPLATES, "resourceTemplates", context).await;
+        let matching = templates.iter().find(|(_, list)| {
+            list.iter()
+                .filter_map(|entry| entry["uriTemplate"].as_str())
+                .any(|template| matches_template(template, uri))
+        });
+        let unknown = || {
+            let message = "unknown resource; if a server has it without listing it, write NAMESPACE+URI";
+            ErrorData::new(ErrorCode::RESOURCE_NOT_FOUND, message, Some(json!({ "uri": uri })))
+        };
+        matching.map(|(provider, _)| target(provider)).ok_or_else(unknown)
+    }
+
+    /// Starts a request whose server may ask the client.
+    fn start_request(
+        &self,
+        provider: Provider,
+        method: &'static str,
+        params: Json,
+        context: &RequestContext<RoleServer>,
+        result: fn(Json) -> Result<ServerResult, ErrorData>,
+    ) -> Running {
+        let ended = self.session_end(context);
+        let caller = Caller::new(self, context, ended.clone());
+        let (channel, progress) = (caller.origin.channel.clone(), caller.progress.clone());
+        let server = self.for_same_client();
+        Running::new(&channel, progress, ended, async move {
+            result(server.request_by(&provider, method, params, &caller).await?)
+        })
+    }
+
+    /// The answer to a request.
+    async fn request(
+        &self,
+        provider: &Provider,
+        method: &'static str,
+        params: Json,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Json, ErrorData> {
+        let caller = Caller::new(self, context, context.ct.child_token());
+        self.request_by(provider, method, params, &caller).await
+    }
+
+    async fn request_by(
+        &self,
+        provider: &Provider,
+        method: &'static str,
+        params: Json,
+        caller: &Caller,
+    ) -> Result<Json, ErrorData> {
+        let failed = |message: String| ErrorData::internal_error(self.inner.options.secrets.redact(message), None);
+        let name = provider.safe_name(method).ok_or_else(|| failed(format!("the server has no {method}")))?;
+        let whole = WholeAnswer::default();
+        let call = provider.direct_call(name, Some(params)).map_err(|error| failed(error.message))?;
+        let call = call.cancellation(caller.origin.ended.clone()).attach(caller.origin.clone()).attach(whole.clone());
+        let result = Box::pin(call.execute()).await;
+        match (whole.take(), result.outcome) {
+            (Some(Ok(mut answer)), _) => {
+                self.show(&mut answer);
+                Ok(answer)
+            }
+            (Some(Err(mut error)), _) => {
+                error.message = self.inner.options.secrets.redact(error.message.into_owned()).into();
+                error.data.iter_mut().for_each(|data| self.inner.options.secrets.redact_json(data));
+                Err(error)
+            }
+            (None, Ok(_)) => Err(failed("the server gave no answer".to_owned())),
+            (None, Err(error)) => Err(failed(error.message)),
+        }
+    }
+}
+
+/// What the requests of one call have in common.
+fn identity(
+    server: &CodeServer,
+    method: &str,
+    target: &Target,
+    params: &Json,
+    context: &RequestContext<RoleServer>,
+) -> Call {
+    let mut params = params.clone();
+    params.sort_all_objects();
+    let text = format!("{method} {} {params}", target.provider.name());
+    Call { client: run::client(server, context), text }
+}
+
+/// Whether a URI can be one of a template: it has the literal parts, in order.
+fn matches_template(template: &str, uri: &str) -> bool {
+    let mut rest = uri;
+    let mut literals = template.split('{').enumerate().map(|(at, part)| match at {
+        0 => part,
+        _ => part.split_once('}').map_or("", |(_, literal)| literal),
+    });
+    let first = literals.next().unwrap_or_default();
+    let Some(after) = rest.strip_prefix(first) else { return false };
+    rest = after;
+    let literals: Vec<&str> = literals.collect();
+    for (at, literal) in literals.iter().enumerate() {
+        if at + 1 == literals.len() {
+            return rest.ends_with(literal);
+        }
+        match rest.find(literal) {
+            Some(found) => rest = &rest[found + literal.len()..],
+            None => return false,
+        }
+    }
+    rest.is_empty()
+}
+
+/// Reads a result. It is complete, which older servers do not say.
+fn typed<T: DeserializeOwned>(mut answer: Json) -> Result<T, ErrorData> {
+    if let Json::Object(members) = &mut answer {
+        members.insert("resultType".to_owned(), "complete".into());
+        if let Some(meta) = members.remove("_meta").and_then(direct::metadata) {
+            members.insert("_meta".to_owned(), Json::Object(meta.0));
+        }
+    }
+    let failed = |error| ErrorData::internal_error(format!("the answer of the server cannot be read: {error}"), None);
+    serde_json::from_value(answer).map_err(failed)
+}
+
+fn other_result() -> ErrorData {
+    ErrorData::internal_error("another kind of result", None)
+}
+
+fn without_null(params: Json) -> Json {
+    let Json::Object(mut params) = params else { return params };
+    params.retain(|_, value| !value.is_null());
+    Json::Object(params)
+}
+
+/// Escapes hidden characters in texts and descriptions. Names, URIs and data stay as they are.
+fn make_texts_visible(value: &mut Json) {
+    let mut waiting = vec![value];
+    while let Some(value) = waiting.pop() {
+        match value {
+            Json::Array(items) => waiting.extend(items),
+            Json::Object(members) => texts(members, &mut waiting),
+            _ => {}
+        }
+    }
+}
+
+fn texts<'a>(members: &'a mut Map<String, Json>, waiting: &mut Vec<&'a mut Json>) {
+    for (name, member) in members {
+        match (name.as_str(), member) {
+            ("text" | "description" | "title", Json::String(text)) => make_visible(text),
+            (_, member) => waiting.push(member),
+        }
+    }
+}
+
+/// How long a client waits for the list of a server.
+const LIST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How many entries of a list of a server are passed on.
+const MAX_ENTRIES: usize = 1_000;
+
+/// How much of an unknown name an error shows, in characters.
+const MAX_SHOWN: usize = 80;

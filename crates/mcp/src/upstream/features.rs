@@ -1,0 +1,104 @@
+//! Requests about prompts, resources and completions, as tools of a provider: a gateway passes them on. The names of the tools
+//! are the methods, and what they return is the answer of the server.
+
+use std::sync::Arc;
+
+use execbox::{Provider, Tool, ToolError};
+use rmcp::model::{
+    ClientRequest, CompleteRequest, GetPromptRequest, ListPromptsRequest, ListResourceTemplatesRequest,
+    ListResourcesRequest, ReadResourceRequest, ServerCapabilities,
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value as Json;
+
+use super::answers::Answers;
+use super::tool::send;
+use super::{Router, UpstreamOptions, WholeAnswer, resources};
+use crate::text::json_exceeds;
+
+pub(crate) const LIST_PROMPTS: &str = "prompts/list";
+pub(crate) const GET_PROMPT: &str = "prompts/get";
+pub(crate) const LIST_RESOURCES: &str = "resources/list";
+pub(crate) const LIST_TEMPLATES: &str = "resources/templates/list";
+pub(crate) const READ_RESOURCE: &str = "resources/read";
+pub(crate) const COMPLETE: &str = "completion/complete";
+
+/// The requests that a server with these capabilities answers; `None` if there are none. Filters apply to the requests about
+/// resources as to the tools of the same purpose.
+pub(super) fn provider(
+    name: &str,
+    capabilities: &ServerCapabilities,
+    router: &Arc<dyn Router>,
+    options: &UpstreamOptions,
+) -> Option<Provider> {
+    let passes = |tool: &str| options.filter.passes(tool, execbox::Effect::ReadOnly);
+    let has_resources = capabilities.resources.is_some();
+    let methods: [(&'static str, Request, bool); 6] = [
+        (LIST_PROMPTS, list_prompts, capabilities.prompts.is_some()),
+        (GET_PROMPT, get_prompt, capabilities.prompts.is_some()),
+        (LIST_RESOURCES, list_resources, has_resources && passes(resources::LIST)),
+        (LIST_TEMPLATES, list_templates, has_resources && passes(resources::LIST)),
+        (READ_RESOURCE, read_resource, has_resources && passes(resources::READ)),
+        (COMPLETE, complete, capabilities.completions.is_some()),
+    ];
+    let methods = methods.into_iter().filter(|(.., is_answered)| *is_answered);
+    let tools: Vec<_> = methods.map(|(method, request, _)| passed_on(method, request, router, options)).collect();
+    if tools.is_empty() {
+        return None;
+    }
+    Provider::builder(name).tools(tools).build().ok()
+}
+
+/// Makes a request of its parameters.
+type Request = fn(Json) -> serde_json::Result<ClientRequest>;
+
+fn read<T: DeserializeOwned>(params: Json) -> serde_json::Result<T> {
+    serde_json::from_value(params)
+}
+
+fn list_prompts(params: Json) -> serde_json::Result<ClientRequest> {
+    Ok(ListPromptsRequest { params: read(params)?, ..Default::default() }.into())
+}
+
+fn get_prompt(params: Json) -> serde_json::Result<ClientRequest> {
+    Ok(GetPromptRequest::new(read(params)?).into())
+}
+
+fn list_resources(params: Json) -> serde_json::Result<ClientRequest> {
+    Ok(ListResourcesRequest { params: read(params)?, ..Default::default() }.into())
+}
+
+fn list_templates(params: Json) -> serde_json::Result<ClientRequest> {
+    Ok(ListResourceTemplatesRequest { params: read(params)?, ..Default::default() }.into())
+}
+
+fn read_resource(params: Json) -> serde_json::Result<ClientRequest> {
+    Ok(ReadResourceRequest::new(read(params)?).into())
+}
+
+fn complete(params: Json) -> serde_json::Result<ClientRequest> {
+    Ok(CompleteRequest::new(read(params)?).into())
+}
+
+fn passed_on(method: &'static str, request: Request, router: &Arc<dyn Router>, options: &UpstreamOptions) -> Tool {
+    let (router, options) = (Arc::clone(router), Arc::new(options.clone()));
+    Tool::new(method, move |params, context| {
+        let (router, options) = (Arc::clone(&router), Arc::clone(&options));
+        async move {
+            let request = request(params).map_err(|error| ToolError::invalid(error.to_string()))?;
+            let UpstreamOptions { call_timeout, secrets, max_result_bytes, .. } = &*options;
+            let whole = context.attached::<WholeAnswer>().cloned();
+            let format = |result: Json, _: &Answers| match whole {
+                _ if json_exceeds(&result, *max_result_bytes) => {
+                    Err(ToolError::new(format!("result longer than {max_result_bytes} bytes")))
+                }
+                Some(whole) => {
+                    whole.set(Ok(result));
+                    Ok(Json::Null)
+                }
+                None => Ok(result),
+            };
+            send(&*router, request, context, *call_timeout, secrets, format).await
+        }
+    })
+}
