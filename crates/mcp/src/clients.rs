@@ -6,14 +6,14 @@ use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use execbox::CancellationToken;
 use rmcp::model::{
     CancelledNotificationParam, ClientCapabilities, ClientResult, ElicitationCapability, FormElicitationCapability,
-    GetExtensions as _, InputRequest, RequestId, RequestMetaObject, SamplingCapability, ServerRequest,
-    UrlElicitationCapability,
+    GetExtensions as _, InputRequest, RequestId, RequestMetaObject, RootsCapabilities, SamplingCapability,
+    ServerRequest, UrlElicitationCapability,
 };
 use rmcp::service::{OriginatingRequestId, Peer, PeerRequestOptions, RoleServer};
 use tokio::runtime::Handle;
@@ -160,6 +160,8 @@ pub(crate) struct Origin {
     pub(crate) client: Client,
     pub(crate) offers: Offers,
     pub(crate) channel: Channel,
+    /// Whether the client was asked for something.
+    pub(crate) was_asked: Arc<AtomicBool>,
     /// How long the user of the client may take for an answer.
     pub(crate) timeout: Duration,
     /// The [trace context](crate::trace) of the request.
@@ -171,12 +173,20 @@ pub(crate) struct Origin {
 /// What a client can be asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Offers {
-    /// Forms for its user.
-    pub(crate) forms: bool,
-    /// URLs that its user visits.
-    pub(crate) urls: bool,
+    pub(crate) elicitation: Elicitation,
     /// Answers of its model.
     pub(crate) sampling: bool,
+    /// Directories.
+    pub(crate) roots: bool,
+}
+
+/// What the user of a client can be asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Elicitation {
+    /// To fill in forms.
+    pub(crate) forms: bool,
+    /// To visit URLs.
+    pub(crate) urls: bool,
 }
 
 impl Offers {
@@ -187,20 +197,23 @@ impl Offers {
             Some(ElicitationCapability { form: None, url: None, .. }) => (true, false),
             Some(ElicitationCapability { form, url, .. }) => (form.is_some(), url.is_some()),
         };
-        Self { forms, urls, sampling: capabilities.sampling.is_some() }
+        let (sampling, roots) = (capabilities.sampling.is_some(), capabilities.roots.is_some());
+        Self { elicitation: Elicitation { forms, urls }, sampling, roots }
     }
 
     pub(crate) fn capabilities(self) -> ClientCapabilities {
         let mut capabilities = ClientCapabilities::default();
-        if self.forms || self.urls {
+        let Elicitation { forms, urls } = self.elicitation;
+        if forms || urls {
             let mut elicitation = ElicitationCapability::default();
-            if self.urls {
-                elicitation.form = self.forms.then(FormElicitationCapability::default);
+            if urls {
+                elicitation.form = forms.then(FormElicitationCapability::default);
                 elicitation.url = Some(UrlElicitationCapability::default());
             }
             capabilities.elicitation = Some(elicitation);
         }
         capabilities.sampling = self.sampling.then(SamplingCapability::default);
+        capabilities.roots = self.roots.then(RootsCapabilities::default);
         capabilities
     }
 }
@@ -230,9 +243,15 @@ pub(crate) enum Unanswered {
 }
 
 impl Origin {
+    /// Whether the client lists its directories during calls.
+    pub(crate) fn can_list_roots(&self) -> bool {
+        self.offers.roots && matches!(self.channel, Channel::Results(_))
+    }
+
     /// Sends a request to the client, as part of the client's own request. Dropping the future withdraws the request, so that
     /// the user sees no question whose answer is ignored.
     pub(crate) async fn ask(&self, request: InputRequest) -> Result<ClientResult, Unanswered> {
+        self.was_asked.store(true, Ordering::Relaxed);
         let (peer, during) = match &self.channel {
             Channel::Results(open) => return open.put(request).await,
             Channel::Requests { peer, during } => (peer, during),

@@ -31,7 +31,7 @@ impl Ask for ClientUser {
 
 impl ClientUser {
     async fn put(&self, call: ProposedCall<'_>) -> Answer {
-        if !self.origin.offers.forms {
+        if !self.origin.offers.elicitation.forms {
             return self.ask_elsewhere(call, "the client cannot ask its user").await;
         }
         let question = match question(&call) {

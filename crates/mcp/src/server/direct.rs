@@ -3,8 +3,8 @@
 use execbox::core::text::{Keep, cut, escape};
 use execbox::{ExecuteResult, Provider};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, InputResponses, JsonObject,
-    MetaObject, ServerResult,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, JsonObject, MetaObject,
+    ServerResult,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde::Deserialize;
@@ -15,10 +15,10 @@ use super::exposed::Exposed;
 use super::handler::{failed, read, visible};
 use super::progress::Reporting;
 use super::run::Caller;
-use super::suspended::{Call, Running, call_response};
+use super::suspended::{Answer, Call, Running, call_response};
 use super::{CodeServer, descriptions, media, run};
 use crate::Secrets;
-use crate::upstream::{WholeAnswer, is_error};
+use crate::upstream::{Relayed, WholeAnswer, is_error};
 
 /// The arguments of the tool that calls a tool.
 #[derive(Deserialize)]
@@ -77,8 +77,9 @@ impl CodeServer {
             Ok(call) => self.find(call).await,
             Err(why) => Err(why),
         };
+        let sent = Relayed { answers: request.input_responses, state: request.request_state };
         match found {
-            Ok(call) => self.call(call, request.request_state, request.input_responses, context).await,
+            Ok(call) => self.call(call, sent, context).await,
             Err(why) => Ok(visible(failed(why)).into()),
         }
     }
@@ -100,22 +101,19 @@ impl CodeServer {
         };
         let (provider, tool) = (provider.clone(), safe_name.clone());
         let call = DirectCall { provider, tool, arguments: request.arguments.unwrap_or_default() };
-        self.call(call, request.request_state, request.input_responses, context).await
+        let sent = Relayed { answers: request.input_responses, state: request.request_state };
+        self.call(call, sent, context).await
     }
 
     /// Calls a tool, or goes on with a call that was suspended.
     async fn call(
         &self,
         call: DirectCall,
-        state: Option<String>,
-        answers: Option<InputResponses>,
+        sent: Relayed,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let (suspended, identity) = (&self.inner.suspended, call.identity(self, context));
-        let running = match state {
-            Some(state) => suspended.resume(&state, answers, &identity)?,
-            None => self.start_call(call, context),
-        };
+        let running = suspended.resume_or(sent, &identity, |sent| self.start_call(call, sent, context))?;
         call_response(running.respond(context, &identity, suspended).await)
     }
 
@@ -157,28 +155,32 @@ impl CodeServer {
     }
 
     /// Starts a call.
-    fn start_call(&self, call: DirectCall, context: &RequestContext<RoleServer>) -> Running {
+    fn start_call(&self, call: DirectCall, sent: Relayed, context: &RequestContext<RoleServer>) -> Running {
         let ended = self.session_end(context);
         let caller = Caller::new(self, context, ended.clone());
         let (channel, progress) = (caller.origin.channel.clone(), caller.progress.clone());
         let server = self.for_same_client();
         let running = async move {
-            let result = server.call_directly(call, caller).await;
-            Ok(ServerResult::CallToolResult(visible(result)))
+            match server.call_directly(call, sent, caller).await? {
+                ServerResult::CallToolResult(result) => Ok(ServerResult::CallToolResult(visible(result))),
+                result => Ok(result),
+            }
         };
         Running::new(&channel, progress, ended, running)
     }
 
-    async fn call_directly(&self, call: DirectCall, caller: Caller) -> CallToolResult {
+    async fn call_directly(&self, call: DirectCall, sent: Relayed, caller: Caller) -> Answer {
         let DirectCall { provider, tool, arguments } = call;
         let options = &self.inner.options;
         let provider = caller.policy(options).map_or_else(|| provider.clone(), |policy| provider.with_policy(&policy));
         let whole = WholeAnswer::default();
         let call = match provider.direct_call(&tool, Some(Json::Object(arguments))) {
-            Ok(call) => {
-                call.cancellation(caller.origin.ended.clone()).attach(caller.origin.clone()).attach(whole.clone())
-            }
-            Err(error) => return failed(error.message),
+            Ok(call) => call
+                .cancellation(caller.origin.ended.clone())
+                .attach(caller.origin.clone())
+                .attach(whole.clone())
+                .attach(sent),
+            Err(error) => return Ok(ServerResult::CallToolResult(failed(error.message))),
         };
         let (observer, reporting) = Reporting::of_call(&caller, &options.secrets);
         let observers = options.observer.iter().cloned().chain(observer);
@@ -189,8 +191,8 @@ impl CodeServer {
         };
         let result = reporting.during(running).await;
         let secrets = options.secrets.clone();
-        let answer = self.run_blocking(move |_| answer(result, whole.take().and_then(Result::ok), &secrets)).await;
-        answer.unwrap_or_else(failed)
+        let answer = self.run_blocking(move |_| answer(result, whole.take(), &secrets)).await;
+        answer.unwrap_or_else(|why| Ok(ServerResult::CallToolResult(failed(why))))
     }
 }
 
@@ -202,21 +204,41 @@ fn named(catalog: &Catalog, name: &str) -> Option<(Provider, String)> {
     Some((provider.clone(), safe.to_owned()))
 }
 
-/// The result of a call as its server gave it, or as the tool returned it. What the checks of programs find in a result is left
-/// to the client.
-fn answer(result: ExecuteResult, whole: Option<Json>, secrets: &Secrets) -> CallToolResult {
-    match (whole, result.outcome) {
-        (Some(mut whole), _) => {
+/// The answer to a call as its server gave it, or what the tool returned. What the checks of programs find in a result is left to
+/// the client.
+fn answer(result: ExecuteResult, whole: Option<Result<Json, ErrorData>>, secrets: &Secrets) -> Answer {
+    let called = match (whole, result.outcome) {
+        (Some(Ok(whole)), _) if is_input_required(&whole) => return input_required(whole),
+        (Some(Ok(mut whole)), _) => {
             secrets.redact_json(&mut whole);
             passed_on(whole)
         }
+        (Some(Err(error)), _) => return Err(redacted(error, secrets)),
         (None, Ok(value)) => {
             let mut value = value.unwrap_or_default();
             secrets.redact_json(&mut value);
             returned(value)
         }
         (None, Err(error)) => failed(secrets.redact(error.message)),
-    }
+    };
+    Ok(ServerResult::CallToolResult(called))
+}
+
+/// Whether a server requires input of the client, which gets it as it is.
+pub(super) fn is_input_required(answer: &Json) -> bool {
+    answer["resultType"] == "input_required"
+}
+
+pub(super) fn input_required(answer: Json) -> Answer {
+    let required = serde_json::from_value(answer).map(ServerResult::InputRequiredResult);
+    required.map_err(|error| ErrorData::internal_error(error.to_string(), None))
+}
+
+/// An error of a server, without secrets.
+pub(super) fn redacted(mut error: ErrorData, secrets: &Secrets) -> ErrorData {
+    error.message = secrets.redact(error.message.into_owned()).into();
+    error.data.iter_mut().for_each(|data| secrets.redact_json(data));
+    error
 }
 
 /// A result of a server. Blocks of unknown kinds are shown as JSON.

@@ -21,12 +21,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json, json};
 
 use super::run::{self, Caller};
-use super::suspended::{Call, Running};
+use super::suspended::{Answer, Call, Running};
 use super::{CodeServer, direct};
 use crate::text::make_visible;
 use crate::upstream::{
-    COMPLETE, GET_PROMPT, LIST_PROMPTS, LIST_RESOURCES, LIST_TEMPLATES, READ_RESOURCE, WholeAnswer, next_cursor,
-    take_entries,
+    COMPLETE, GET_PROMPT, LIST_PROMPTS, LIST_RESOURCES, LIST_TEMPLATES, READ_RESOURCE, Relayed, WholeAnswer,
+    next_cursor, take_entries,
 };
 
 /// Declares what is passed on.
@@ -70,12 +70,12 @@ impl CodeServer {
         let target = self.prompt_target(&providers, &name, context).await?;
         let params = without_null(json!({ "name": target.own, "arguments": arguments }));
         let call = identity(self, GET_PROMPT, &target, &params, context);
-        let running = match request_state {
-            Some(state) => self.inner.suspended.resume(&state, input_responses, &call)?,
-            None => self.start_request(target.provider, GET_PROMPT, params, context, |answer| {
+        let sent = Relayed { answers: input_responses, state: request_state };
+        let running = self.inner.suspended.resume_or(sent, &call, |sent| {
+            self.start_request((target.provider, GET_PROMPT, params), sent, context, |answer| {
                 typed::<GetPromptResult>(answer).map(ServerResult::GetPromptResult)
-            }),
-        };
+            })
+        })?;
         match running.respond(context, &call, &self.inner.suspended).await? {
             ServerResult::GetPromptResult(result) => Ok(result.into()),
             ServerResult::InputRequiredResult(required) => Ok(required.into()),
@@ -134,12 +134,12 @@ impl CodeServer {
         let target = self.resource_target(&providers, &uri, context).await?;
         let params = json!({ "uri": target.own });
         let call = identity(self, READ_RESOURCE, &target, &params, context);
-        let running = match request_state {
-            Some(state) => self.inner.suspended.resume(&state, input_responses, &call)?,
-            None => self.start_request(target.provider, READ_RESOURCE, params, context, |answer| {
+        let sent = Relayed { answers: input_responses, state: request_state };
+        let running = self.inner.suspended.resume_or(sent, &call, |sent| {
+            self.start_request((target.provider, READ_RESOURCE, params), sent, context, |answer| {
                 typed::<ReadResourceResult>(answer).map(ServerResult::ReadResourceResult)
-            }),
-        };
+            })
+        })?;
         match running.respond(context, &call, &self.inner.suspended).await? {
             ServerResult::ReadResourceResult(result) => Ok(result.into()),
             ServerResult::InputRequiredResult(required) => Ok(required.into()),
@@ -302,18 +302,18 @@ impl CodeServer {
     /// Starts a request whose server may ask the client.
     fn start_request(
         &self,
-        provider: Provider,
-        method: &'static str,
-        params: Json,
+        (provider, method, params): (Provider, &'static str, Json),
+        sent: Relayed,
         context: &RequestContext<RoleServer>,
-        result: fn(Json) -> Result<ServerResult, ErrorData>,
+        result: fn(Json) -> Answer,
     ) -> Running {
         let ended = self.session_end(context);
         let caller = Caller::new(self, context, ended.clone());
         let (channel, progress) = (caller.origin.channel.clone(), caller.progress.clone());
         let server = self.for_same_client();
         Running::new(&channel, progress, ended, async move {
-            result(server.request_by(&provider, method, params, &caller).await?)
+            let answer = server.request_by(&provider, method, params, Some(sent), &caller).await?;
+            if direct::is_input_required(&answer) { direct::input_required(answer) } else { result(answer) }
         })
     }
 
@@ -326,7 +326,7 @@ impl CodeServer {
         context: &RequestContext<RoleServer>,
     ) -> Result<Json, ErrorData> {
         let caller = Caller::new(self, context, context.ct.child_token());
-        self.request_by(provider, method, params, &caller).await
+        self.request_by(provider, method, params, None, &caller).await
     }
 
     async fn request_by(
@@ -334,24 +334,24 @@ impl CodeServer {
         provider: &Provider,
         method: &'static str,
         params: Json,
+        sent: Option<Relayed>,
         caller: &Caller,
     ) -> Result<Json, ErrorData> {
-        let failed = |message: String| ErrorData::internal_error(self.inner.options.secrets.redact(message), None);
+        let secrets = &self.inner.options.secrets;
+        let failed = |message: String| ErrorData::internal_error(secrets.redact(message), None);
         let name = provider.safe_name(method).ok_or_else(|| failed(format!("the server has no {method}")))?;
         let whole = WholeAnswer::default();
         let call = provider.direct_call(name, Some(params)).map_err(|error| failed(error.message))?;
         let call = call.cancellation(caller.origin.ended.clone()).attach(caller.origin.clone()).attach(whole.clone());
+        let call = sent.into_iter().fold(call, execbox::DirectCall::attach);
         let result = Box::pin(call.execute()).await;
         match (whole.take(), result.outcome) {
+            (Some(Ok(answer)), _) if direct::is_input_required(&answer) => Ok(answer),
             (Some(Ok(mut answer)), _) => {
                 self.show(&mut answer);
                 Ok(answer)
             }
-            (Some(Err(mut error)), _) => {
-                error.message = self.inner.options.secrets.redact(error.message.into_owned()).into();
-                error.data.iter_mut().for_each(|data| self.inner.options.secrets.redact_json(data));
-                Err(error)
-            }
+            (Some(Err(error)), _) => Err(direct::redacted(error, secrets)),
             (None, Ok(_)) => Err(failed("the server gave no answer".to_owned())),
             (None, Err(error)) => Err(failed(error.message)),
         }

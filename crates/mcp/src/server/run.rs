@@ -57,6 +57,7 @@ impl Caller {
                 true => Channel::Results(OpenRequests::default()),
                 false => Channel::Requests { peer: context.peer.clone(), during: context.id.clone() },
             },
+            was_asked: Arc::default(),
             timeout: server.inner.options.approval_timeout,
             trace: trace::of_request(&context.meta),
             ended,

@@ -22,8 +22,9 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::progress::Recipient;
 use crate::clients::{Channel, Client};
-use crate::open_requests::{MAX_ROUNDS, OpenRequests};
+use crate::open_requests::{InvalidAnswer, MAX_ROUNDS, OpenRequests};
 use crate::text::json_length;
+use crate::upstream::Relayed;
 
 /// What answers a request.
 pub(super) type Answer = Result<ServerResult, ErrorData>;
@@ -205,24 +206,39 @@ impl Suspended {
         InputRequiredResult::new(Some(requests), Some(self.codec.seal_with(&number.to_be_bytes(), &options)))
     }
 
+    /// Takes the program of a state, or starts another one with what the client has sent: the state may be one of the server that
+    /// is called.
+    pub(super) fn resume_or(
+        &self,
+        sent: Relayed,
+        call: &Call,
+        start: impl FnOnce(Relayed) -> Running,
+    ) -> Result<Running, NotResumed> {
+        let Some(state) = &sent.state else { return Ok(start(sent)) };
+        match self.resume(state, sent.answers.clone(), call) {
+            Err(NotResumed::Foreign) => Ok(start(sent)),
+            resumed => resumed,
+        }
+    }
+
     /// Takes the program of a state, and passes the answers to it.
     pub(super) fn resume(
         &self,
         state: &str,
         answers: Option<InputResponses>,
         call: &Call,
-    ) -> Result<Running, ErrorData> {
+    ) -> Result<Running, NotResumed> {
         let number = self.codec.open_with(state, &call.identity()).map_err(|error| match error {
-            RequestStateError::Expired => invalid(ENDED),
-            _ => invalid(FOREIGN),
+            RequestStateError::Expired => NotResumed::Ended,
+            _ => NotResumed::Foreign,
         })?;
-        let number = u64::from_be_bytes(number.try_into().map_err(|_| invalid(FOREIGN))?);
+        let number = u64::from_be_bytes(number.try_into().map_err(|_| NotResumed::Foreign)?);
         let mut programs = self.lock();
-        let running = &programs.get(&number).ok_or_else(|| invalid(ENDED))?.running;
+        let running = &programs.get(&number).ok_or(NotResumed::Ended)?.running;
         if let (Some(open), Some(answers)) = (&running.open, answers) {
-            open.answer(answers).map_err(|error| invalid(&error.to_string()))?;
+            open.answer(answers)?;
         }
-        programs.remove(&number).map(|program| program.running).ok_or_else(|| invalid(ENDED))
+        programs.remove(&number).map(|program| program.running).ok_or(NotResumed::Ended)
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, SuspendedProgram>> {
@@ -230,8 +246,22 @@ impl Suspended {
     }
 }
 
-fn invalid(why: &str) -> ErrorData {
-    ErrorData::invalid_params(why.to_owned(), None)
+/// Why no program goes on.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotResumed {
+    /// The state is not one of this server, for this client and this call.
+    #[error("{FOREIGN}")]
+    Foreign,
+    #[error("{ENDED}")]
+    Ended,
+    #[error(transparent)]
+    Invalid(#[from] InvalidAnswer),
+}
+
+impl From<NotResumed> for ErrorData {
+    fn from(error: NotResumed) -> Self {
+        Self::invalid_params(error.to_string(), None)
+    }
 }
 
 const ENDED: &str = "the program waits no longer: it was answered before, or has ended. To run it again, call the tool without \
@@ -278,8 +308,8 @@ mod tests {
         (asked.request_state.expect("a state"), ended)
     }
 
-    fn result_of(resumed: Result<Running, ErrorData>) -> Result<ServerResult, String> {
-        let mut running = resumed.map_err(|error| error.message.into_owned())?;
+    fn result_of(resumed: Result<Running, NotResumed>) -> Result<ServerResult, String> {
+        let mut running = resumed.map_err(|error| error.to_string())?;
         let (answer, _) = (&mut running.program).now_or_never().expect("the program has ended");
         answer.map_err(|error| error.message.into_owned())
     }

@@ -50,7 +50,7 @@ impl ClientHandler for Client {
     }
 
     async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
-        self.forwarding.roots().await
+        self.forwarding.roots(self.forwarding.waiting().ok().as_ref()).await
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {

@@ -8,14 +8,13 @@
 use std::time::Duration;
 
 use execbox::ToolError;
-use rmcp::model::{ClientRequest, ErrorData, InputResponses};
+use rmcp::model::{ClientRequest, ErrorData, InputRequests, InputRequiredResult, InputResponses};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
 use super::lenient::excerpt;
 use super::progress::Waiting;
-use super::requests::Forwarding;
+use super::requests::{self, Asker, Forwarding, read};
 
 /// What a server requires before it answers a call.
 #[derive(Debug, PartialEq)]
@@ -55,6 +54,19 @@ impl RequiredInput {
         !self.requests.is_empty()
     }
 
+    /// The requirements as a result for the client of the call, whose next request has the answers.
+    pub(super) fn relayed(self, asker: &Asker<'_>) -> Result<InputRequiredResult, ToolError> {
+        if self.requests.len() > MAX_REQUESTS {
+            return Err(failed(format!("more than {MAX_REQUESTS} answers at once")));
+        }
+        let shown = |(key, asked)| {
+            let request = requests::shown(asked, asker).map_err(|error| failed(error.message))?;
+            Ok::<_, ToolError>((key, request))
+        };
+        let requests = self.requests.into_iter().map(shown).collect::<Result<InputRequests, _>>()?;
+        Ok(InputRequiredResult::new(Some(requests), self.state))
+    }
+
     /// Forwards the requests, one after the other, and adds the answers to the request of the call.
     pub(super) async fn supply(
         self,
@@ -72,20 +84,38 @@ impl RequiredInput {
             answers.insert(key, answer.map_err(|error| failed(error.message))?);
         }
         let answers = (!answers.is_empty()).then_some(answers);
-        match request {
-            ClientRequest::CallToolRequest(call) => {
-                (call.params.input_responses, call.params.request_state) = (answers, self.state);
-            }
-            ClientRequest::ReadResourceRequest(read) => {
-                (read.params.input_responses, read.params.request_state) = (answers, self.state);
-            }
-            ClientRequest::GetPromptRequest(get) => {
-                (get.params.input_responses, get.params.request_state) = (answers, self.state);
-            }
-            _ => return Err(failed("such requests have none")),
-        }
-        Ok(())
+        add(request, answers, self.state)
     }
+}
+
+/// What the client of a call has sent for its server. Attached to calls whose client gets the requirements of the server, and
+/// answers them in its next request.
+#[derive(Clone, Default)]
+pub(crate) struct Relayed {
+    pub(crate) answers: Option<InputResponses>,
+    pub(crate) state: Option<String>,
+}
+
+/// Adds answers and a state to a request.
+pub(super) fn add(
+    request: &mut ClientRequest,
+    answers: Option<InputResponses>,
+    state: Option<String>,
+) -> Result<(), ToolError> {
+    match request {
+        ClientRequest::CallToolRequest(call) => {
+            (call.params.input_responses, call.params.request_state) = (answers, state);
+        }
+        ClientRequest::ReadResourceRequest(read) => {
+            (read.params.input_responses, read.params.request_state) = (answers, state);
+        }
+        ClientRequest::GetPromptRequest(get) => {
+            (get.params.input_responses, get.params.request_state) = (answers, state);
+        }
+        _ if answers.is_none() && state.is_none() => {}
+        _ => return Err(failed("such requests have none")),
+    }
+    Ok(())
 }
 
 /// The answer to one request.
@@ -94,13 +124,9 @@ async fn forwarded(mut asked: Json, forwarding: &Forwarding, waiting: &Waiting) 
     match asked.get("method").and_then(Json::as_str) {
         Some("elicitation/create") => to_json(forwarding.elicit(waiting, read(params)?).await?),
         Some("sampling/createMessage") => to_json(forwarding.sample(waiting, read(params)?).await?),
-        Some("roots/list") => to_json(forwarding.roots().await?),
+        Some("roots/list") => to_json(forwarding.roots(Some(waiting)).await?),
         _ => Err(ErrorData::invalid_params(format!("unknown request: {}", excerpt(&asked)), None)),
     }
-}
-
-fn read<T: DeserializeOwned>(params: Json) -> Result<T, ErrorData> {
-    serde_json::from_value(params).map_err(|error| ErrorData::invalid_params(format!("invalid request: {error}"), None))
 }
 
 fn to_json(answer: impl Serialize) -> Result<Json, ErrorData> {

@@ -68,6 +68,7 @@ use crate::text::truncate;
 
 pub(crate) use call_result::{WholeAnswer, is_error};
 pub(crate) use handle::Remote;
+pub(crate) use input::Relayed;
 pub(crate) use lenient::{next_cursor, take_entries};
 
 pub use child::{ChildCommand, LineSink};

@@ -9,6 +9,7 @@ use execbox::events::ToolProgress;
 use execbox::{ToolContext, WaitForPerson};
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 
+use super::requests::Asker;
 use crate::Secrets;
 use crate::clients::Origin;
 use crate::text::truncate;
@@ -34,6 +35,10 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
+    pub(super) fn asker(&self) -> Asker<'_> {
+        Asker { server: &self.server, origin: &self.origin, secrets: &self.secrets }
+    }
+
     /// A single call. `None` if no client has started its program.
     pub(super) fn of_call(context: &ToolContext, secrets: &Secrets) -> Option<Self> {
         let (origin, server) = (context.attached::<Origin>()?.clone(), Arc::clone(&context.provider));

@@ -9,12 +9,15 @@ use std::sync::Arc;
 use execbox::core::text::{Keep, cut, escape, is_hidden};
 use rmcp::model::{
     ClientCapabilities, ClientResult, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
-    ElicitResult, ElicitationSchema, ErrorCode, ErrorData, InputRequest, ListRootsResult, Request, RootsCapabilities,
+    ElicitResult, ElicitationSchema, ErrorCode, ErrorData, InputRequest, ListRootsRequest, ListRootsResult, Request,
+    RootsCapabilities,
 };
 use rmcp::service::{Peer, RoleServer};
+use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use tokio::sync::Semaphore;
 
+use super::lenient::excerpt;
 use super::progress::{CallsInProgress, Waiting};
 use crate::Secrets;
 use crate::clients::{Clients, Origin};
@@ -34,37 +37,13 @@ impl Forwarding {
         Self { calls, clients, places: Arc::new(Semaphore::new(MAX_FORWARDED)) }
     }
 
-    /// Forwards a request for input. The message names the server, so that no server can pretend to be another one, or the
-    /// gateway.
+    /// Forwards a request for input.
     pub(super) async fn elicit(
         &self,
         waiting: &Waiting,
-        mut request: ElicitRequestParams,
+        request: ElicitRequestParams,
     ) -> Result<ElicitResult, ErrorData> {
-        let is_offered = match &request {
-            ElicitRequestParams::UrlElicitationParams { .. } => waiting.origin.offers.urls,
-            _ => waiting.origin.offers.forms,
-        };
-        if !is_offered {
-            return Err(failed("the client cannot ask its user"));
-        }
-        let message = match &mut request {
-            ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
-                let visible = visible_form(requested_schema, &waiting.secrets);
-                *requested_schema =
-                    visible.ok_or_else(|| failed("hidden characters in a name or value of the form"))?;
-                message
-            }
-            ElicitRequestParams::UrlElicitationParams { message, url, .. } => {
-                if url.contains(is_hidden) {
-                    return Err(failed("hidden characters in the URL"));
-                }
-                message
-            }
-            _ => return Err(failed("unknown kind of elicitation")),
-        };
-        let text = visible(std::mem::take(message), &waiting.secrets);
-        *message = format!("The server {:?} asks:\n\n{text}", waiting.server);
+        let request = shown_question(request, &waiting.asker())?;
         match self.forward(waiting, InputRequest::Elicitation(Request::new(request))).await? {
             ClientResult::ElicitResult(result) => Ok(result),
             _ => Err(failed("the client has given another kind of answer")),
@@ -76,24 +55,24 @@ impl Forwarding {
         waiting: &Waiting,
         request: CreateMessageRequestParams,
     ) -> Result<CreateMessageResult, ErrorData> {
-        if !waiting.origin.offers.sampling {
-            return Err(failed("the client cannot ask its model"));
-        }
-        let mut request = serde_json::to_value(request).map_err(|_| failed("invalid request"))?;
-        make_json_visible(&mut request);
-        let request = serde_json::from_value(request).map_err(|_| failed("invalid request"))?;
-        let forwarded = InputRequest::CreateMessage(Request::new(request));
-        match self.forward(waiting, forwarded).await? {
+        let request = shown_messages(request, &waiting.asker())?;
+        match self.forward(waiting, InputRequest::CreateMessage(Request::new(request))).await? {
             ClientResult::CreateMessageResult(result) => Ok(*result),
             _ => Err(failed("the client has given another kind of answer")),
         }
     }
 
-    /// Forwards a request for directories. Servers send it at any time, so that it is forwarded only if there is one client.
-    pub(super) async fn roots(&self) -> Result<ListRootsResult, ErrorData> {
-        let has_roots =
-            |client: &Peer<RoleServer>| client.peer_info().is_some_and(|info| info.capabilities.roots.is_some());
-        let client = self.clients.only().filter(has_roots).ok_or_else(|| failed("the client has no roots"))?;
+    /// Forwards a request for directories. Older servers send it at any time, so that it is forwarded only if there is one
+    /// client. `waiting` is the call that it belongs to, if that is known.
+    pub(super) async fn roots(&self, waiting: Option<&Waiting>) -> Result<ListRootsResult, ErrorData> {
+        if let Some(waiting) = waiting.filter(|waiting| waiting.asker().can_list_roots()) {
+            let request = InputRequest::ListRoots(ListRootsRequest::default());
+            return match self.forward(waiting, request).await? {
+                ClientResult::ListRootsResult(result) => Ok(result),
+                _ => Err(failed("the client has given another kind of answer")),
+            };
+        }
+        let client = self.client_with_roots().ok_or_else(|| failed("the client has no roots"))?;
         let _place = self.places.try_acquire().map_err(|_| failed("too many requests at once"))?;
         client.list_roots().await.map_err(|_| failed("the client has not answered"))
     }
@@ -105,7 +84,9 @@ impl Forwarding {
     /// What can be asked during a call of this client.
     pub(super) fn offered_by(&self, origin: &Origin) -> ClientCapabilities {
         let mut offered = origin.offers.capabilities();
-        offered.roots = self.client_with_roots().map(|_| RootsCapabilities::default());
+        if !origin.can_list_roots() {
+            offered.roots = self.client_with_roots().map(|_| RootsCapabilities::default());
+        }
         offered
     }
 
@@ -127,6 +108,87 @@ impl Forwarding {
             Err(_) => Err(failed("the client has not answered in time")),
         }
     }
+}
+
+/// A server that asks for something during a call, and the client that is asked.
+pub(super) struct Asker<'a> {
+    pub(super) server: &'a str,
+    pub(super) origin: &'a Origin,
+    pub(super) secrets: &'a Secrets,
+}
+
+impl Asker<'_> {
+    fn can_list_roots(&self) -> bool {
+        self.origin.can_list_roots()
+    }
+}
+
+/// A request for input as users see it. The message names the server, so that no server can pretend to be another one, or the
+/// gateway.
+pub(super) fn shown_question(
+    mut request: ElicitRequestParams,
+    asker: &Asker<'_>,
+) -> Result<ElicitRequestParams, ErrorData> {
+    let Asker { server, origin, secrets } = asker;
+    let is_offered = match &request {
+        ElicitRequestParams::UrlElicitationParams { .. } => origin.offers.elicitation.urls,
+        _ => origin.offers.elicitation.forms,
+    };
+    if !is_offered {
+        return Err(failed("the client cannot ask its user"));
+    }
+    let message = match &mut request {
+        ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
+            let visible = visible_form(requested_schema, secrets);
+            *requested_schema = visible.ok_or_else(|| failed("hidden characters in a name or value of the form"))?;
+            message
+        }
+        ElicitRequestParams::UrlElicitationParams { message, url, .. } => {
+            if url.contains(is_hidden) {
+                return Err(failed("hidden characters in the URL"));
+            }
+            message
+        }
+        _ => return Err(failed("unknown kind of elicitation")),
+    };
+    let text = visible(std::mem::take(message), secrets);
+    *message = format!("The server {server:?} asks:\n\n{text}");
+    Ok(request)
+}
+
+/// A request for an answer of a model, as the model reads it.
+pub(super) fn shown_messages(
+    request: CreateMessageRequestParams,
+    asker: &Asker<'_>,
+) -> Result<CreateMessageRequestParams, ErrorData> {
+    if !asker.origin.offers.sampling {
+        return Err(failed("the client cannot ask its model"));
+    }
+    let mut request = serde_json::to_value(request).map_err(|_| failed("invalid request"))?;
+    make_json_visible(&mut request);
+    serde_json::from_value(request).map_err(|_| failed("invalid request"))
+}
+
+/// A request as a client gets it in a result, which it answers in the next request of the same call.
+pub(super) fn shown(mut request: Json, asker: &Asker<'_>) -> Result<InputRequest, ErrorData> {
+    if json_exceeds(&request, MAX_REQUEST) {
+        return Err(failed("the request is too long"));
+    }
+    let params = request.get_mut("params").map(Json::take).unwrap_or_default();
+    Ok(match request.get("method").and_then(Json::as_str) {
+        Some("elicitation/create") => InputRequest::Elicitation(Request::new(shown_question(read(params)?, asker)?)),
+        Some("sampling/createMessage") => {
+            InputRequest::CreateMessage(Request::new(shown_messages(read(params)?, asker)?))
+        }
+        Some("roots/list") if asker.can_list_roots() => InputRequest::ListRoots(ListRootsRequest::default()),
+        Some("roots/list") => return Err(failed("the client has no roots")),
+        _ => return Err(ErrorData::invalid_params(format!("unknown request: {}", excerpt(&request)), None)),
+    })
+}
+
+/// Reads the parameters of a request.
+pub(super) fn read<T: DeserializeOwned>(params: Json) -> Result<T, ErrorData> {
+    serde_json::from_value(params).map_err(|error| ErrorData::invalid_params(format!("invalid request: {error}"), None))
 }
 
 /// A form whose texts have no hidden characters, and whose titles and descriptions have no secrets. `None` if there are hidden characters in names or values,

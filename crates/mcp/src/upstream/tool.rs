@@ -1,5 +1,6 @@
 //! A tool of an MCP server as a tool of a provider.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 
@@ -15,11 +16,12 @@ use tokio::runtime::Handle;
 
 use super::answers::Answers;
 use super::call_result::with_data;
-use super::input::{MAX_ROUNDS, RequiredInput, failed, pause};
+use super::input::{MAX_ROUNDS, Relayed, RequiredInput, add, failed, pause};
 use super::progress::{InProgress, Waiting};
+use super::requests::Asker;
 use super::{ResultFormat, Route, Router, UpstreamOptions, WholeAnswer, call_result, lenient, no_response, reason};
 use crate::Secrets;
-use crate::clients::Origin;
+use crate::clients::{Channel, Origin};
 use crate::text::json_exceeds;
 
 /// Converts a tool. It holds `catalog`, the charge for the list of tools.
@@ -139,12 +141,24 @@ struct UpstreamCall<'a> {
 }
 
 impl<'a> UpstreamCall<'a> {
+    /// What the client has sent for the server, if the client gets the requirements of the server: unless it was asked for
+    /// something else during the call, for an approval, which is not valid for another call.
+    fn relay(&self) -> Option<(&'a Relayed, &'a Origin)> {
+        let origin = self.context.attached::<Origin>()?;
+        let is_possible = matches!(origin.channel, Channel::Results(_)) && !origin.was_asked.load(Ordering::Relaxed);
+        self.context.attached::<Relayed>().filter(|_| is_possible).map(|relayed| (relayed, origin))
+    }
+
     /// Sends the request until the server has no further questions. Returns the answer with its request.
     async fn answer(
         &self,
         mut request: ClientRequest,
     ) -> Result<(Result<Json, ServiceError>, UpstreamRequest<'a>), ToolError> {
         let (mut questions, mut pauses) = (0, 0);
+        let relay = self.relay();
+        if let Some((Relayed { answers, state }, _)) = &relay {
+            add(&mut request, answers.clone(), state.clone())?;
+        }
         // Holds the charge for what the next request repeats, until that is answered.
         let mut _last = None;
         loop {
@@ -157,6 +171,14 @@ impl<'a> UpstreamCall<'a> {
             };
             let required = required?;
             drop(answer);
+            if required.has_requests()
+                && let Some((_, origin)) = relay
+            {
+                let asker = Asker { server: &context.provider, origin, secrets };
+                let required = json!(required.relayed(&asker)?);
+                context.attached::<WholeAnswer>().inspect(|whole| whole.set(Ok(required)));
+                return Err(failed("the next request of the client has it"));
+            }
             if required.has_requests() {
                 questions += 1;
                 if questions > MAX_ROUNDS {

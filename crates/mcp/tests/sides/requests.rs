@@ -8,18 +8,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use execbox::policy::{Decision, Policy};
 use execbox::{InlineExecutor, Limits};
-use execbox_mcp::server::{CodeServer, HttpOptions, HttpServer, ServerOptions};
+use execbox_mcp::server::{CodeServer, HttpOptions, HttpServer, Layout, ServerOptions};
 use execbox_mcp::upstream::{Upstream, UpstreamOptions};
 use execbox_mcp::{Clients, Secrets};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ClientConfig,
     CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams, ElicitResult, ElicitationAction,
-    ElicitationCapability, ErrorData, Implementation, InputRequest, InputRequiredResult, ListRootsRequest,
-    ListRootsResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, Request, Root, RootsCapabilities,
-    SamplingCapability, SamplingMessage, ServerCapabilities, ServerConfig,
+    ElicitationCapability, ErrorData, Implementation, InputRequest, InputRequiredResult, InputResponses,
+    ListRootsRequest, ListRootsResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, Request, Root,
+    RootsCapabilities, SamplingCapability, SamplingMessage, ServerCapabilities, ServerConfig,
 };
-use rmcp::service::{ClientServiceExt as _, RequestContext, RoleClient, RoleServer, RunningService};
+use rmcp::service::{ClientServiceExt as _, RequestContext, RoleClient, RoleServer, RunningService, ServiceError};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::{ClientHandler, ServerHandler, ServiceExt as _};
 use serde_json::{Value as Json, json};
@@ -226,10 +227,14 @@ impl Gateway {
     }
 
     fn of(asking: Asking, clients: Clients, limits: Limits) -> Self {
+        Self::with(asking, ServerOptions { clients, limits, ..ServerOptions::default() })
+    }
+
+    fn with(asking: Asking, options: ServerOptions) -> Self {
         let upstream = Arc::<OnceLock<Upstream>>::default();
         let source = Arc::clone(&upstream);
         let providers = move || source.get().map(Upstream::provider).into_iter().collect();
-        let options = ServerOptions { clients: clients.clone(), limits, ..ServerOptions::default() };
+        let clients = options.clients.clone();
         let server = CodeServer::new(Arc::new(InlineExecutor::new().unwrap()), providers, options);
         Self { server, asking, upstream, clients }
     }
@@ -313,10 +318,7 @@ async fn requests_reach_the_client(asking: Asking, client: Asked) {
     let answers = run(&connected, ASK_ALL).await;
     assert_eq!(answers[0], json!({ "action": "accept", "content": { "name": "Ada" } }));
     assert_eq!(answers[1]["content"], json!({ "type": "text", "text": "42" }));
-    match client.is_modern {
-        false => assert_eq!(answers[2][0]["uri"], "file:///work"),
-        true => assert!(answers[2].to_string().contains("the client has no roots"), "{}", answers[2]),
-    }
+    assert_eq!(answers[2][0]["uri"], "file:///work");
     let question = "The server \"crm\" asks:\n\nWhich name has ${KEY}?\\u001b[2J\\u202e";
     assert_eq!(*client.questions.lock().unwrap(), [question], "with its name, escaped, and without secrets");
     let shown = client.shown.lock().unwrap();
@@ -496,8 +498,89 @@ async fn over_http_modern_servers_reach_each_client() {
         assert_eq!(run(&two, "return (await crm.ask({})).answer.action").await, "accept");
         assert_eq!((silent.questions.lock().unwrap().len(), asked.questions.lock().unwrap().len()), (1, 1));
         assert_eq!(run(&two, "return (await crm.think({})).answer.content.text").await, "42");
-        assert_eq!(stated(), json!({ "elicitation": {}, "sampling": {} }));
+        let expected = match is_modern {
+            true => json!({ "roots": {}, "sampling": {}, "elicitation": {} }),
+            false => json!({ "sampling": {}, "elicitation": {} }),
+        };
+        assert_eq!(stated(), expected);
         assert!(run(&three, "await crm.ask({})").await.to_string().contains("the client cannot ask its user"));
         assert_eq!(stated(), json!({}));
     }
+}
+
+/// Calls `crm.ask` without code. What the server requires, and the answer of the user or its error.
+async fn asked_without_code(
+    connected: &RunningService<RoleClient, Asked>,
+    state: Option<String>,
+    answers: Option<InputResponses>,
+) -> Result<CallToolResponse, ServiceError> {
+    let Json::Object(arguments) = json!({ "tool": "crm.ask" }) else { unreachable!("arguments are an object") };
+    let mut call = CallToolRequestParams::new("mcp_call_tool").with_arguments(arguments);
+    (call.request_state, call.input_responses) = (state, answers);
+    connected.peer().call_tool_once(call).await
+}
+
+fn answered(response: Result<CallToolResponse, ServiceError>) -> Json {
+    let Ok(CallToolResponse::Complete(result)) = response else { panic!("no result: {response:?}") };
+    result.structured_content.unwrap()["answer"].clone()
+}
+
+/// The requirements of a server are those of its client, with the keys and the state of the server, and the client answers them
+/// without the gateway.
+#[tokio::test]
+async fn calls_without_code_get_what_their_servers_require() {
+    let asking = Asking { is_modern: true, ..Asking::default() };
+    let options = ServerOptions { clients: Clients::one(), layout: Layout::Passthrough, ..ServerOptions::default() };
+    let gateway = Gateway::with(asking, options);
+    let client = Asked { offers: true, is_modern: true, ..Asked::default() };
+    let ((), connected) = tokio::join!(Box::pin(gateway.open()), Box::pin(gateway.connect(&client)));
+    let response = asked_without_code(&connected, None, None).await;
+    let Ok(CallToolResponse::InputRequired(required)) = response else { panic!("no question: {response:?}") };
+    let state = required.request_state;
+    assert_eq!(state.as_deref(), Some(" ask\t\u{e9}\""), "that of the server");
+    let asked = json!(required.input_requests)["key"]["params"]["message"].clone();
+    assert_eq!(asked, "The server \"crm\" asks:\n\nWhich name has ${KEY}?\\u001b[2J\\u202e");
+    let answer = json!({ "action": "accept", "content": { "name": "Ada" } });
+    let answers: InputResponses = [("key".to_owned(), answer.clone())].into();
+    for _ in 0..2 {
+        let response = asked_without_code(&connected, state.clone(), Some(answers.clone())).await;
+        assert_eq!(answered(response), answer, "the server decides whether a state is valid twice");
+    }
+    // A client that cannot be asked: the call fails.
+    let connected = gateway.connect(&Asked { is_modern: true, ..Asked::default() }).await;
+    let response = asked_without_code(&connected, None, None).await;
+    let Ok(CallToolResponse::Complete(result)) = response else { panic!("{response:?}") };
+    assert!(json!(result).to_string().contains("the client cannot ask its user"), "{result:?}");
+}
+
+/// An approval is valid for one call: what its server requires then is part of the same call, and answers are not passed on that
+/// nobody asked for.
+#[tokio::test]
+async fn an_approved_call_without_code_keeps_its_approval() {
+    let asking = Asking { is_modern: true, ..Asking::default() };
+    let policy = Some(Policy::new().rule(|_| Some(Decision::Ask)));
+    let options =
+        ServerOptions { clients: Clients::one(), layout: Layout::Passthrough, policy, ..ServerOptions::default() };
+    let gateway = Gateway::with(asking, options);
+    let client = Asked { offers: true, is_modern: true, ..Asked::default() };
+    let ((), connected) = tokio::join!(Box::pin(gateway.open()), Box::pin(gateway.connect(&client)));
+    let unasked: InputResponses =
+        [("key".to_owned(), json!({ "action": "accept", "content": { "name": "Eve" } }))].into();
+    let (mut state, mut answers, mut questions) = (None, Some(unasked), Vec::new());
+    let response = loop {
+        match asked_without_code(&connected, state, answers).await {
+            Ok(CallToolResponse::InputRequired(required)) => {
+                let (key, request) = required.input_requests.unwrap().pop_first().unwrap();
+                questions.push(json!(request)["params"]["message"].as_str().unwrap().to_owned());
+                let content = json!({ "decision": "approve", "name": "Ada" });
+                answers = Some([(key, json!({ "action": "accept", "content": content }))].into());
+                state = required.request_state;
+            }
+            response => break response,
+        }
+    };
+    assert_eq!(answered(response)["content"]["name"], "Ada");
+    assert_eq!(questions.len(), 2, "{questions:?}");
+    assert!(questions[0].starts_with("The client wants to call crm.ask"), "{questions:?}");
+    assert!(questions[1].starts_with("The server \"crm\" asks:"), "{questions:?}");
 }
