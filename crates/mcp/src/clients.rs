@@ -12,12 +12,12 @@ use std::time::Duration;
 use execbox::CancellationToken;
 use rmcp::model::{
     CancelledNotificationParam, ClientCapabilities, ClientResult, ElicitationCapability, FormElicitationCapability,
-    GetExtensions as _, InputRequest, RequestId, RequestMetaObject, RootsCapabilities, SamplingCapability,
-    ServerRequest, UrlElicitationCapability,
+    GetExtensions as _, InputRequest, LoggingLevel, LoggingMessageNotificationParam, RequestId, RequestMetaObject,
+    RootsCapabilities, SamplingCapability, ServerRequest, UrlElicitationCapability,
 };
 use rmcp::service::{OriginatingRequestId, Peer, PeerRequestOptions, RoleServer};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use crate::open_requests::{MAX_ROUNDS, OpenRequests};
 
@@ -162,6 +162,8 @@ pub(crate) struct Origin {
     pub(crate) channel: Channel,
     /// Whether the client was asked for something.
     pub(crate) was_asked: Arc<AtomicBool>,
+    /// Receives log messages of servers, if the client wants any.
+    pub(crate) logs: Option<LogSink>,
     /// How long the user of the client may take for an answer.
     pub(crate) timeout: Duration,
     /// The [trace context](crate::trace) of the request.
@@ -216,6 +218,13 @@ impl Offers {
         capabilities.roots = self.roots.then(RootsCapabilities::default);
         capabilities
     }
+}
+
+/// Log messages of servers for a client, of this level and more severe ones. They are dropped if the client does not read them.
+#[derive(Clone)]
+pub(crate) struct LogSink {
+    pub(crate) level: LoggingLevel,
+    pub(crate) messages: mpsc::Sender<LoggingMessageNotificationParam>,
 }
 
 /// How requests reach a client.

@@ -334,6 +334,13 @@ impl Servers {
         member.is_some_and(|member| member.config.filter.exposes(&names))
     }
 
+    /// Whether the names of prompts and exposed tools of a server have its namespace before them.
+    pub fn has_prefix(&self, namespace: &str) -> bool {
+        let members = self.members();
+        let member = members.iter().find(|member| member.namespace == namespace);
+        member.is_none_or(|member| member.config.has_prefix)
+    }
+
     /// The filter for the calls of a server that a person must approve.
     pub fn ask_filter(&self, namespace: &str) -> AskFilter {
         let members = self.members();

@@ -69,6 +69,27 @@ fn make_keys_visible(members: &mut Map<String, Json>) {
     *members = visible;
 }
 
+/// Escapes hidden characters in the texts and descriptions of a result of MCP. Names, URIs and data stay as they are.
+pub(crate) fn make_texts_visible(value: &mut Json) {
+    let mut waiting = vec![value];
+    while let Some(value) = waiting.pop() {
+        match value {
+            Json::Array(items) => waiting.extend(items),
+            Json::Object(members) => texts(members, &mut waiting),
+            _ => {}
+        }
+    }
+}
+
+fn texts<'a>(members: &'a mut Map<String, Json>, waiting: &mut Vec<&'a mut Json>) {
+    for (name, member) in members {
+        match (name.as_str(), member) {
+            ("text" | "description" | "title", Json::String(text)) => make_visible(text),
+            (_, member) => waiting.push(member),
+        }
+    }
+}
+
 /// Whether `value` has more than `max` bytes as JSON. Writes nothing to memory.
 pub(crate) fn json_exceeds(value: &impl serde::Serialize, max: usize) -> bool {
     json_length(value, max).is_none()

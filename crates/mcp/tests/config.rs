@@ -134,6 +134,9 @@ fn server(server: &ServerConfig, namespace: &str) -> String {
     if !server.filter.expose.is_empty() {
         line("expose", &patterns(&server.filter.expose));
     }
+    if !server.has_prefix {
+        line("prefix", "no");
+    }
     if server.filter.read_only {
         line("read only", "yes");
     }

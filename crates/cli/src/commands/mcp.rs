@@ -458,6 +458,10 @@ impl ProviderSource for Source {
         self.servers.is_exposed(namespace, names)
     }
 
+    fn has_prefix(&self, namespace: &str) -> bool {
+        self.servers.has_prefix(namespace)
+    }
+
     fn features(&self) -> Option<Vec<Provider>> {
         Some(self.servers.features())
     }
@@ -597,6 +601,7 @@ Configurations:
         "ask": ["destructive"],         // ask the user before calls; also "writes", "all" and patterns
         "alwaysAllow": ["get_*"],       // never ask for these
         "expose": ["get_user"],         // clients see these, and call them without code
+        "prefix": false,                // as "get_user", not as "github_get_user"; prompts, too
         "timeout": "30s",               // for each call; default 2m
         "results": "envelope"           // tools return what MCP defines; default: their data, and they throw
       },

@@ -66,6 +66,7 @@ struct RawEntry<'a> {
     deny: Vec<Node<'a>>,
     read_only: bool,
     expose: Vec<Node<'a>>,
+    has_no_prefix: bool,
     ask: Vec<Node<'a>>,
     never_ask: Vec<Node<'a>>,
     timeout: Option<Duration>,
@@ -97,6 +98,7 @@ impl<'a> RawEntry<'a> {
                 "deny" | "excludeTools" | "disabledTools" | "disabled_tools" => raw.deny.extend(value.strings()?),
                 "expose" if value.is_string() => raw.expose.push(value),
                 "expose" => raw.expose.extend(value.strings()?),
+                "prefix" => raw.has_no_prefix = !value.boolean()?,
                 "ask" if value.is_string() => raw.ask.push(value),
                 "ask" => raw.ask.extend(value.strings()?),
                 "alwaysAllow" | "autoApprove" => raw.never_ask.extend(value.strings()?),
@@ -161,6 +163,7 @@ impl<'a> RawEntry<'a> {
         server.filter.deny = patterns(&self.deny);
         server.filter.read_only = self.read_only;
         server.filter.expose = patterns(&self.expose);
+        server.has_prefix = !self.has_no_prefix;
         self.ask.iter().for_each(|asked| server.ask.add(&asked.text()));
         server.ask.never = patterns(&self.never_ask);
         server.call_timeout = self.timeout;

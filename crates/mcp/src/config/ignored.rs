@@ -170,6 +170,7 @@ const KNOWN: &[&str] = &[
     "http_headers",
     "includeTools",
     "oauth",
+    "prefix",
     "readOnly",
     "results",
     "serverUrl",

@@ -19,7 +19,7 @@
 //!   `headers` count as their text, and a name that is null is not set.
 //! - **Keys without effect** are listed ([`IgnoredKey`]): unknown keys, keys of other clients, and a numeric `timeout`,
 //!   because clients disagree on its unit.
-//! - **Keys of execbox**: `allow`, `deny`, `readOnly` and `expose` ([`ToolFilter`]), `ask` and `alwaysAllow` ([`AskFilter`]), `timeout`
+//! - **Keys of execbox**: `allow`, `deny`, `readOnly` and `expose` ([`ToolFilter`]), `prefix`, `ask` and `alwaysAllow` ([`AskFilter`]), `timeout`
 //!   of each call as text with a unit, `results` ([`ResultFormat`]).
 //! - **OAuth**: `oauth` has the client for logging in ([`OAuthClient`]): `clientId`, `clientSecret`, `issuer`,
 //!   `clientMetadataUrl`, `scopes` (an array, or a string with spaces) and `callbackPort`. Without it, the client registers
@@ -101,6 +101,8 @@ pub struct ServerConfig {
     pub filter: ToolFilter,
     /// For which tools a person is asked before each call. Default: none.
     pub ask: AskFilter,
+    /// Whether the names of prompts and exposed tools have the namespace of the server before them. Default: true.
+    pub has_prefix: bool,
     /// The maximum duration of a call. Default: that of the
     /// [`UpstreamOptions`](crate::upstream::UpstreamOptions).
     pub call_timeout: Option<Duration>,
@@ -195,7 +197,8 @@ impl ServerConfig {
     /// A server with default settings: all tools, the default timeout.
     pub fn new(name: impl Into<String>, transport: Transport, secrets: Secrets) -> Self {
         let (filter, results) = (ToolFilter::default(), ResultFormat::default());
-        Self { name: name.into(), transport, filter, ask: AskFilter::default(), call_timeout: None, results, secrets }
+        let (name, ask) = (name.into(), AskFilter::default());
+        Self { name, transport, filter, ask, has_prefix: true, call_timeout: None, results, secrets }
     }
 
     /// A server over HTTP. Fails if `url` is not an `http` or `https` URL.

@@ -18,6 +18,7 @@ use super::run::Caller;
 use super::suspended::{Answer, Call, Running, call_response};
 use super::{CodeServer, descriptions, media, run};
 use crate::Secrets;
+use crate::text::make_texts_visible;
 use crate::upstream::{Relayed, WholeAnswer, is_error};
 
 /// The arguments of the tool that calls a tool.
@@ -257,7 +258,8 @@ fn passed_on(whole: Json) -> CallToolResult {
     result
 }
 
-fn block(block: Json) -> ContentBlock {
+fn block(mut block: Json) -> ContentBlock {
+    make_texts_visible(&mut block);
     match block {
         Json::String(text) => ContentBlock::text(text),
         block => serde_json::from_value(block.clone()).unwrap_or_else(|_| ContentBlock::text(block.to_string())),

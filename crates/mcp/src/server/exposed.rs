@@ -19,18 +19,21 @@ pub(super) struct Exposed {
     pub(super) safe_name: String,
 }
 
-/// The exposed tools, as `namespace_tool`. Names are numbered where they collide.
+/// The exposed tools, as `namespace_tool`, or with their own names. Names are numbered where they collide.
 pub(super) fn exposed(providers: &[Provider], source: &dyn ProviderSource, options: &ServerOptions) -> Vec<Exposed> {
     let mut names = Names::default();
     names.taken.extend(options.layout.tools().iter().map(|&tool| options.name_of(tool).to_owned()));
     let mut all = Vec::new();
     for provider in providers {
+        let prefix = if source.has_prefix(provider.name()) { format!("{}_", provider.name()) } else { String::new() };
         let tools = provider.signatures().zip(&provider.manifest().tools).zip(provider.effects());
         for ((signature, manifest), effect) in tools {
             if !source.is_exposed(provider.name(), [signature.safe_name, &manifest.original_name]) {
                 continue;
             }
-            let name = names.add(&format!("{}_{}", provider.name(), signature.safe_name));
+            // Without the namespace, the name is that on the server.
+            let own = if prefix.is_empty() { &manifest.original_name } else { signature.safe_name };
+            let name = names.add(&format!("{prefix}{own}"));
             let tool = described(name, signature.description, signature.input, effect);
             all.push(Exposed { tool, provider: provider.clone(), safe_name: signature.safe_name.to_owned() });
         }
@@ -49,7 +52,7 @@ struct Names {
 impl Names {
     fn add(&mut self, name: &str) -> String {
         // Names in code may have letters of any script, those of clients may not.
-        let ascii = name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' });
+        let ascii = name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' });
         let name: String = ascii.take(MAX_NAME).collect();
         let mut unique = name.clone();
         while !self.taken.insert(unique.clone()) {

@@ -1,41 +1,60 @@
 //! Prompts, resources and completions of servers, passed on to clients.
 //!
-//! A prompt has the namespace of its server before its name: `docs_summarize`. Resources have the URIs of their servers; one that
+//! A prompt has the namespace of its server before its name, unless the server is configured otherwise: `docs_summarize`. Resources have the URIs of their servers; one that
 //! several servers list has, from the second server on, the namespace before it: `docs+file:///notes`. Every URI can be written
 //! so.
 
+#![allow(deprecated)] // Levels of log messages: clients set them.
+
 use std::collections::HashSet;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use execbox::Provider;
 use execbox::core::text::{Keep, cut, escape};
+use execbox::events::Observer;
 use futures_util::future::join_all;
 use rmcp::model::{
     CompleteRequestMethod, CompleteRequestParams, CompleteResult, ErrorCode, ErrorData, GetPromptRequestMethod,
     GetPromptRequestParams, GetPromptResponse, GetPromptResult, ListPromptsRequestMethod, ListResourcesRequestMethod,
-    Prompt, PromptsCapability, ReadResourceRequestMethod, ReadResourceRequestParams, ReadResourceResponse,
-    ReadResourceResult, Reference, Resource, ResourceTemplate, ResourcesCapability, ServerCapabilities, ServerResult,
+    LoggingLevel, Prompt, PromptsCapability, ReadResourceRequestMethod, ReadResourceRequestParams,
+    ReadResourceResponse, ReadResourceResult, Reference, Resource, ResourceTemplate, ResourcesCapability,
+    ServerCapabilities, ServerResult, SetLevelRequestMethod,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json, json};
 
+use super::progress::Reporting;
 use super::run::{self, Caller};
 use super::suspended::{Answer, Call, Running};
+use super::watches::{WatchedResource, Watches};
 use super::{CodeServer, direct};
-use crate::text::make_visible;
+use crate::text::{json_length, make_texts_visible};
 use crate::upstream::{
-    COMPLETE, GET_PROMPT, LIST_PROMPTS, LIST_RESOURCES, LIST_TEMPLATES, READ_RESOURCE, Relayed, WholeAnswer,
-    next_cursor, take_entries,
+    COMPLETE, GET_PROMPT, LIST_PROMPTS, LIST_RESOURCES, LIST_TEMPLATES, READ_RESOURCE, Relayed, SET_LEVEL, SUBSCRIBE,
+    WatchPlace, WholeAnswer, next_cursor, take_entries,
 };
 
 /// Declares what is passed on.
 pub(super) fn declare(capabilities: &mut ServerCapabilities) {
     let (mut prompts, mut resources) = (PromptsCapability::default(), ResourcesCapability::default());
     (prompts.list_changed, resources.list_changed) = (Some(true), Some(true));
+    resources.subscribe = Some(true);
     capabilities.prompts = Some(prompts);
     capabilities.resources = Some(resources);
     capabilities.completions = Some(Map::default());
+    capabilities.logging = Some(Map::default());
+}
+
+/// A request to a server.
+struct Request<'a> {
+    provider: &'a Provider,
+    method: &'static str,
+    params: Json,
+    /// What the client has sent for the server, if it answers the server itself.
+    sent: Option<Relayed>,
+    observer: Option<Observer>,
 }
 
 /// A server, and what it calls something that a client has named.
@@ -50,10 +69,12 @@ impl CodeServer {
         let providers = self.providers(ErrorData::method_not_found::<ListPromptsRequestMethod>)?;
         let lists = self.lists(&providers, LIST_PROMPTS, "prompts", context).await;
         let prompts = lists.into_iter().flat_map(|(provider, entries)| {
-            let name = move |own: &str| format!("{}_{own}", provider.name());
+            let has_prefix = self.inner.source.has_prefix(provider.name());
             entries.into_iter().filter_map(move |entry| {
                 let mut prompt: Prompt = self.entry(entry, &["name", "title", "description", "arguments"])?;
-                prompt.name = name(&prompt.name);
+                if has_prefix {
+                    prompt.name = format!("{}_{}", provider.name(), prompt.name);
+                }
                 Some(prompt)
             })
         });
@@ -174,6 +195,56 @@ impl CodeServer {
         typed(self.request(&provider, COMPLETE, params, context).await?)
     }
 
+    /// Watches a resource for the client of a session.
+    pub(super) async fn subscribe_to(
+        &self,
+        uri: String,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.watch(uri, context, &self.session.watches).await
+    }
+
+    /// Watches a resource.
+    pub(super) async fn watch(
+        &self,
+        uri: String,
+        context: &RequestContext<RoleServer>,
+        watches: &Watches,
+    ) -> Result<(), ErrorData> {
+        let providers = self.providers(ErrorData::method_not_found::<ReadResourceRequestMethod>)?;
+        let Target { provider, own } = self.resource_target(&providers, &uri, context).await?;
+        let failed = |why: &'static str| ErrorData::invalid_params(why, Some(json!({ "uri": uri })));
+        let name =
+            provider.safe_name(SUBSCRIBE).ok_or_else(|| failed("the server has no subscriptions to resources"))?;
+        let place = WatchPlace::default();
+        let call = provider.direct_call(name, Some(json!({ "uri": own }))).map_err(|_| failed("no subscriptions"))?;
+        Box::pin(call.attach(place.clone()).execute()).await;
+        let watch = place.take().ok_or_else(|| failed("too many resources of the server are watched"))?;
+        let resource = WatchedResource { server: provider.name().to_owned(), own, _watch: watch };
+        match watches.add(uri.clone(), resource) {
+            true => Ok(()),
+            false => Err(failed("too many resources are watched; end another subscription")),
+        }
+    }
+
+    /// Sets the least severe log messages that the client of a session gets, and lets older servers send them: those of MCP
+    /// 2026-07-28 get the level with each call.
+    pub(super) async fn set_log_level(
+        &self,
+        level: LoggingLevel,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let providers = self.providers(ErrorData::method_not_found::<SetLevelRequestMethod>)?;
+        *self.session.log_level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
+        let asked = providers.iter().filter(|provider| provider.safe_name(SET_LEVEL).is_some());
+        let set = asked.map(|provider| async move {
+            let request = Box::pin(self.request(provider, SET_LEVEL, json!({ "level": level }), context));
+            tokio::time::timeout(LIST_TIMEOUT, request).await
+        });
+        join_all(set).await;
+        Ok(())
+    }
+
     /// The servers whose requests are passed on. Waits for those that are starting.
     fn providers(&self, not_found: fn() -> ErrorData) -> Result<Vec<Provider>, ErrorData> {
         self.inner.source.features().ok_or_else(not_found)
@@ -203,14 +274,19 @@ impl CodeServer {
         member: &'static str,
         context: &RequestContext<RoleServer>,
     ) -> Vec<Json> {
-        let (mut entries, mut cursor, mut cursors) = (Vec::new(), None, HashSet::new());
+        let (mut entries, mut cursor, mut cursors, mut room) = (Vec::new(), None, HashSet::new(), MAX_LIST);
         loop {
             let params = without_null(json!({ "cursor": cursor }));
             let Ok(mut page) = self.request(provider, method, params, context).await else { return entries };
-            entries.extend(take_entries(&mut page, member).unwrap_or_default());
-            entries.truncate(MAX_ENTRIES);
+            for entry in take_entries(&mut page, member).unwrap_or_default() {
+                match json_length(&entry, room) {
+                    Some(length) if entries.len() < MAX_ENTRIES => room -= length,
+                    _ => return entries,
+                }
+                entries.push(entry);
+            }
             match next_cursor(&page) {
-                Some(next) if entries.len() < MAX_ENTRIES && cursors.insert(next.clone()) => cursor = Some(next),
+                Some(next) if cursors.len() < MAX_PAGES && cursors.insert(next.clone()) => cursor = Some(next),
                 _ => return entries,
             }
         }
@@ -245,7 +321,10 @@ impl CodeServer {
         name: &str,
         context: &RequestContext<RoleServer>,
     ) -> Result<Target, ErrorData> {
-        let own = |provider: &Provider| Some(name.strip_prefix(provider.name())?.strip_prefix('_')?.to_owned());
+        let own = |provider: &Provider| match self.inner.source.has_prefix(provider.name()) {
+            true => Some(name.strip_prefix(provider.name())?.strip_prefix('_')?.to_owned()),
+            false => Some(name.to_owned()),
+        };
         let has_prompts = providers.iter().filter(|provider| provider.safe_name(GET_PROMPT).is_some());
         let mut targets: Vec<_> = has_prompts
             .filter_map(|provider| Some(Target { provider: provider.clone(), own: own(provider)? }))
@@ -312,7 +391,9 @@ impl CodeServer {
         let (channel, progress) = (caller.origin.channel.clone(), caller.progress.clone());
         let server = self.for_same_client();
         Running::new(&channel, progress, ended, async move {
-            let answer = server.request_by(&provider, method, params, Some(sent), &caller).await?;
+            let (observer, reporting) = Reporting::of_call(&caller, &server.inner.options.secrets);
+            let request = Request { provider: &provider, method, params, sent: Some(sent), observer };
+            let answer = reporting.during(server.request_by(request, &caller)).await?;
             if direct::is_input_required(&answer) { direct::input_required(answer) } else { result(answer) }
         })
     }
@@ -326,17 +407,11 @@ impl CodeServer {
         context: &RequestContext<RoleServer>,
     ) -> Result<Json, ErrorData> {
         let caller = Caller::new(self, context, context.ct.child_token());
-        self.request_by(provider, method, params, None, &caller).await
+        self.request_by(Request { provider, method, params, sent: None, observer: None }, &caller).await
     }
 
-    async fn request_by(
-        &self,
-        provider: &Provider,
-        method: &'static str,
-        params: Json,
-        sent: Option<Relayed>,
-        caller: &Caller,
-    ) -> Result<Json, ErrorData> {
+    async fn request_by(&self, request: Request<'_>, caller: &Caller) -> Result<Json, ErrorData> {
+        let Request { provider, method, params, sent, observer } = request;
         let secrets = &self.inner.options.secrets;
         let failed = |message: String| ErrorData::internal_error(secrets.redact(message), None);
         let name = provider.safe_name(method).ok_or_else(|| failed(format!("the server has no {method}")))?;
@@ -344,6 +419,7 @@ impl CodeServer {
         let call = provider.direct_call(name, Some(params)).map_err(|error| failed(error.message))?;
         let call = call.cancellation(caller.origin.ended.clone()).attach(caller.origin.clone()).attach(whole.clone());
         let call = sent.into_iter().fold(call, execbox::DirectCall::attach);
+        let call = observer.into_iter().fold(call, execbox::DirectCall::observer);
         let result = Box::pin(call.execute()).await;
         match (whole.take(), result.outcome) {
             (Some(Ok(answer)), _) if direct::is_input_required(&answer) => Ok(answer),
@@ -417,32 +493,13 @@ fn without_null(params: Json) -> Json {
     Json::Object(params)
 }
 
-/// Escapes hidden characters in texts and descriptions. Names, URIs and data stay as they are.
-fn make_texts_visible(value: &mut Json) {
-    let mut waiting = vec![value];
-    while let Some(value) = waiting.pop() {
-        match value {
-            Json::Array(items) => waiting.extend(items),
-            Json::Object(members) => texts(members, &mut waiting),
-            _ => {}
-        }
-    }
-}
-
-fn texts<'a>(members: &'a mut Map<String, Json>, waiting: &mut Vec<&'a mut Json>) {
-    for (name, member) in members {
-        match (name.as_str(), member) {
-            ("text" | "description" | "title", Json::String(text)) => make_visible(text),
-            (_, member) => waiting.push(member),
-        }
-    }
-}
-
 /// How long a client waits for the list of a server.
 const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many entries of a list of a server are passed on.
+/// How much of a list of a server is passed on: entries, pages, and bytes of JSON.
 const MAX_ENTRIES: usize = 1_000;
+const MAX_PAGES: usize = 100;
+const MAX_LIST: usize = 1 << 20;
 
 /// How much of an unknown name an error shows, in characters.
 const MAX_SHOWN: usize = 80;

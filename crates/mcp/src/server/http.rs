@@ -483,7 +483,12 @@ fn unreadable(answer: &Answer) -> HttpResponse {
     let mut response = Response::new(Full::new(Bytes::from(answer.to_json())).boxed());
     // A request with invalid parameters is a request that was received: clients read the error of a successful response.
     let is_received = answer.id.is_some() && answer.error.code != ErrorCode::INVALID_REQUEST;
-    *response.status_mut() = if is_received { StatusCode::OK } else { StatusCode::BAD_REQUEST };
+    *response.status_mut() = match is_received {
+        // Older clients take 404 for the end of their session.
+        true if answer.is_modern && answer.error.code == ErrorCode::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
+        true => StatusCode::OK,
+        false => StatusCode::BAD_REQUEST,
+    };
     response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
     response
 }

@@ -5,24 +5,40 @@
 //! | 2025-11-25 and older | `notifications/tools/list_changed`, `prompts` and `resources` on its connection, or on the `GET` stream of its session |
 //! | 2026-07-28 | the same, on every `subscriptions/listen` request that includes it |
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use rmcp::model::Tool;
+use rmcp::model::{ResourceUpdatedNotificationParam, Tool};
 use rmcp::service::{Peer, RoleServer, SubscriptionContext, SubscriptionSendError};
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::CodeServer;
+use super::watches::Watches;
 use crate::changes::Listed;
 use crate::upstream::{LIST_PROMPTS, LIST_RESOURCES};
 
 /// Notifies `peer` of changes until its connection ends.
 pub(super) fn follow(server: &CodeServer, peer: Peer<RoleServer>, ended: CancellationToken) {
     let mut shown = Shown::new(server);
+    let (watches, mut updates) = (Arc::clone(&server.session.watches), server.inner.options.changes.updates());
     tokio::spawn(ended.run_until_cancelled_owned(async move {
         loop {
-            for list in shown.changed().await {
+            let changed = tokio::select! {
+                changed = shown.changed() => changed,
+                update = updates.recv() => {
+                    for uri in update.iter().flat_map(|update| watches.of(update)) {
+                        let _ = peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await;
+                    }
+                    match update {
+                        Err(RecvError::Closed) => return,
+                        _ => continue,
+                    }
+                }
+            };
+            for list in changed {
                 let sent = match list {
                     List::Tools => peer.notify_tool_list_changed().await,
                     List::Prompts => peer.notify_prompt_list_changed().await,
@@ -39,12 +55,26 @@ pub(super) fn follow(server: &CodeServer, peer: Peer<RoleServer>, ended: Cancell
 /// Notifies a subscription of changes until it ends.
 pub(super) async fn serve(server: &CodeServer, subscription: SubscriptionContext) {
     let mut shown = Shown::new(server);
+    let (watches, mut updates) = (Watches::default(), server.inner.options.changes.updates());
+    for uri in subscription.accepted().resource_subscriptions.iter().flatten() {
+        // The protocol has no error for one of several resources.
+        let _ = server.watch(uri.clone(), subscription.request_context(), &watches).await;
+    }
+    let sink = subscription.sink();
     loop {
         let changed = tokio::select! {
             () = subscription.cancelled() => return,
             changed = shown.changed() => changed,
+            update = updates.recv() => {
+                for uri in update.iter().flat_map(|update| watches.of(update)) {
+                    let _ = sink.notify_resource_updated(uri).await;
+                }
+                match update {
+                    Err(RecvError::Closed) => return,
+                    _ => continue,
+                }
+            }
         };
-        let sink = subscription.sink();
         for list in changed {
             let sent = match list {
                 List::Tools => sink.notify_tool_list_changed().await,
@@ -74,6 +104,8 @@ struct Shown {
     /// `None` before the first notification: what the client has listed until then is not known.
     tools: Option<Vec<Tool>>,
     features: Features,
+    /// Whether there were changes that are not compared yet.
+    is_pending: bool,
     /// How long further changes are collected before the next notification, and when the last one was sent.
     pause: Duration,
     last: Option<Instant>,
@@ -103,22 +135,24 @@ impl Shown {
     fn new(server: &CodeServer) -> Self {
         let (server, changes) = (server.clone(), server.inner.options.changes.subscribe());
         let features = Features::of(&server);
-        Self { server, changes, tools: None, features, pause: MIN_PAUSE, last: None }
+        Self { server, changes, tools: None, features, is_pending: false, pause: MIN_PAUSE, last: None }
     }
 
     /// Waits until lists differ from what the client was shown, and returns which. Changes are collected, the longer the more
-    /// there are: most clients read a whole list again for each notification.
+    /// there are: most clients read a whole list again for each notification. Dropping the future loses nothing.
     async fn changed(&mut self) -> Vec<List> {
         loop {
-            if self.changes.changed().await.is_err() {
+            if !self.is_pending && self.changes.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }
+            self.is_pending = true;
             if self.last.is_none_or(|last| last.elapsed() > MAX_PAUSE) {
                 self.pause = MIN_PAUSE;
             }
             tokio::time::sleep(self.pause).await;
             self.changes.mark_unchanged();
             let changed = self.compare().await;
+            self.is_pending = false;
             if !changed.is_empty() {
                 self.pause = (2 * self.pause).min(MAX_PAUSE);
                 self.last = Some(Instant::now());

@@ -54,6 +54,7 @@ mod state;
 mod suspended;
 mod synonyms;
 mod typed;
+mod watches;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -146,6 +146,11 @@ pub trait ProviderSource: Send + Sync {
         false
     }
 
+    /// Whether the names of prompts and exposed tools have the namespace before them. Default: yes.
+    fn has_prefix(&self, _namespace: &str) -> bool {
+        true
+    }
+
     /// The requests about prompts, resources and completions that servers answer, as
     /// [`Imported::features`](crate::upstream::Imported::features). `None` if there are never any: clients are not offered them.
     /// Default: `None`.

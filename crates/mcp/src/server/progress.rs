@@ -1,4 +1,6 @@
-//! Progress of a program or a call, as notifications for the request of its client.
+//! Progress of a program or a call, and log messages of servers, as notifications for the request of its client.
+
+#![allow(deprecated)] // Log messages: servers send them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,8 +8,11 @@ use std::time::Duration;
 
 use execbox::CancellationToken;
 use execbox::events::{Awaited, CallInfo, EventKind, LogEntry, Observer, ToolProgress};
-use rmcp::model::{ProgressNotificationParam, ProgressToken};
-use rmcp::service::{Peer, RequestContext, RoleServer};
+use rmcp::model::{
+    GetExtensions as _, LoggingMessageNotificationParam, Notification, ProgressNotificationParam, ProgressToken,
+    RequestId, ServerNotification,
+};
+use rmcp::service::{OriginatingRequestId, Peer, RequestContext, RoleServer};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -22,25 +27,29 @@ pub(super) struct Recipient(Arc<Mutex<Option<Receiver>>>);
 #[derive(Clone)]
 struct Receiver {
     peer: Peer<RoleServer>,
-    token: ProgressToken,
+    request: RequestId,
+    /// `None` if the request does not request progress.
+    token: Option<ProgressToken>,
 }
 
 impl Receiver {
-    /// `None` if the request does not request progress.
-    fn of(context: &RequestContext<RoleServer>) -> Option<Self> {
-        Some(Self { peer: context.peer.clone(), token: context.meta.get_progress_token()? })
+    fn of(context: &RequestContext<RoleServer>) -> Self {
+        let RequestContext { peer, id, meta, .. } = context;
+        Self { peer: peer.clone(), request: id.clone(), token: meta.get_progress_token() }
     }
 }
 
 impl Recipient {
-    /// `None` if the request does not request progress.
-    pub(super) fn new(context: &RequestContext<RoleServer>) -> Option<Self> {
-        Some(Self(Arc::new(Mutex::new(Some(Receiver::of(context)?)))))
+    /// `None` if the request requests no progress, and its client no log messages.
+    pub(super) fn new(context: &RequestContext<RoleServer>, wants_logs: bool) -> Option<Self> {
+        let receiver = Receiver::of(context);
+        let is_wanted = wants_logs || receiver.token.is_some();
+        is_wanted.then(|| Self(Arc::new(Mutex::new(Some(receiver)))))
     }
 
     /// Sends further progress to another request, or to none.
     pub(super) fn set(&self, context: Option<&RequestContext<RoleServer>>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = context.and_then(Receiver::of);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = context.map(Receiver::of);
     }
 
     fn current(&self) -> Option<Receiver> {
@@ -63,6 +72,7 @@ struct Note {
 struct Progress {
     recipient: Recipient,
     notes: mpsc::Receiver<Note>,
+    logs: Option<mpsc::Receiver<LoggingMessageNotificationParam>>,
     sent: u32,
     /// Whether it is sent that a program still runs.
     has_heartbeat: bool,
@@ -102,7 +112,8 @@ impl Reporting {
                 let _ = sender.try_send(note);
             }
         });
-        (Some(observer), Self(Some(Progress { recipient, notes, sent: 0, has_heartbeat }), Arc::default()))
+        let logs = caller.logs.lock().unwrap_or_else(PoisonError::into_inner).take();
+        (Some(observer), Self(Some(Progress { recipient, notes, logs, sent: 0, has_heartbeat }), Arc::default()))
     }
 
     /// Set when the program no longer waits for others.
@@ -132,6 +143,10 @@ impl Progress {
             let note = tokio::select! {
                 biased;
                 Some(note) = self.notes.recv() => note,
+                Some(message) = received(&mut self.logs) => {
+                    self.log(message).await;
+                    continue;
+                }
                 () = ended.cancelled() => return,
                 () = tokio::time::sleep(HEARTBEAT), if self.has_heartbeat => {
                     let state = if started.load(Ordering::Relaxed) { "running" } else { "waiting for other programs" };
@@ -144,13 +159,31 @@ impl Progress {
 
     /// Sends a note, its text made visible and truncated. All texts of progress are sent by this function.
     async fn send(&mut self, note: Note) {
-        let Some(Receiver { peer, token }) = self.recipient.current() else { return };
+        let Some(Receiver { peer, token: Some(token), .. }) = self.recipient.current() else { return };
         self.sent += 1;
         let (done, total) = note.reported.unwrap_or((f64::from(self.sent), None));
         let mut progress = ProgressNotificationParam::new(token, done);
         progress.total = total;
         progress.message = note.text.map(|text| shown(text, MAX_LINE));
         let _ = peer.notify_progress(progress).await;
+    }
+}
+
+impl Progress {
+    async fn log(&self, message: LoggingMessageNotificationParam) {
+        let Some(Receiver { peer, request, .. }) = self.recipient.current() else { return };
+        let mut notification = ServerNotification::LoggingMessageNotification(Notification::new(message));
+        // Over HTTP, it is sent in the response stream of the request.
+        notification.extensions_mut().insert(OriginatingRequestId(request));
+        let _ = peer.send_notification(notification).await;
+    }
+}
+
+/// The next message; never without a receiver.
+async fn received<T>(messages: &mut Option<mpsc::Receiver<T>>) -> Option<T> {
+    match messages {
+        Some(messages) => messages.recv().await,
+        None => std::future::pending().await,
     }
 }
 

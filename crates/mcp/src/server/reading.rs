@@ -51,11 +51,14 @@ pub(super) struct Answer {
     jsonrpc: &'static str,
     pub(super) id: Option<RequestId>,
     pub(super) error: ErrorData,
+    /// Whether the request is one of MCP 2026-07-28.
+    #[serde(skip)]
+    pub(super) is_modern: bool,
 }
 
 impl Answer {
     pub(super) fn new(id: Option<RequestId>, error: ErrorData) -> Self {
-        Self { jsonrpc: "2.0", id, error }
+        Self { jsonrpc: "2.0", id, error, is_modern: false }
     }
 
     pub(super) fn to_json(&self) -> Vec<u8> {
@@ -154,13 +157,15 @@ fn explain_object(mut message: Map<String, Json>) -> Unreadable {
     }
     let params = message.remove("params").unwrap_or_default();
     let method = message.get("method").and_then(Json::as_str).unwrap_or_default();
-    let error = match params_check(method).map(|check| check(params)) {
+    let is_modern = params["_meta"][PROTOCOL_VERSION].as_str().is_some_and(|version| version >= MODERN);
+    let check = params_check(method).filter(|_| !(is_modern && REMOVED.contains(&method)));
+    let error = match check.map(|check| check(params)) {
         Some(Ok(())) => return Unreadable::invalid(false, id, "expected each member at most once"),
         Some(Err(reason)) => ErrorData::invalid_params(format!("invalid params of {method}: {reason}"), None),
         None => unknown_method(method),
     };
     match id {
-        Some(_) => Unreadable::Request(Box::new(Answer::new(id, error))),
+        Some(_) => Unreadable::Request(Box::new(Answer { is_modern, ..Answer::new(id, error) })),
         None => Unreadable::Notification(Box::new(Answer::new(id, error))),
     }
 }
@@ -233,6 +238,13 @@ fn check<P: DeserializeOwned>(params: Json) -> Result<(), String> {
         Some(other) => Err(format!("\"_meta\": expected an object, got {}", typed::described(&other))),
     }
 }
+
+/// The member of `_meta` with the version of the protocol, and the version since which requests have it.
+const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const MODERN: &str = "2026-07-28";
+
+/// The methods that version does not have any more.
+const REMOVED: [&str; 5] = ["initialize", "logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe"];
 
 /// The byte order mark of UTF-8, which may precede JSON (RFC 8259, section 8.1).
 pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";

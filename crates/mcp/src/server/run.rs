@@ -1,16 +1,19 @@
 //! One execution for a client, and its result.
 
+#![allow(deprecated)] // Log messages: servers send them.
+
 use std::iter;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use execbox::core::text::{Keep, escape, escape_json};
 use execbox::policy::{Policy, Questions};
 use execbox::{CancellationToken, ExecuteRequest, ExecuteResult, Limits, Provider, ScriptFunction};
 use http::request::Parts;
-use rmcp::model::{CallToolResult, ContentBlock, MetaObject, ProtocolVersion};
+use rmcp::model::{CallToolResult, ContentBlock, LoggingMessageNotificationParam, MetaObject, ProtocolVersion};
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Map, Value as Json, json};
+use tokio::sync::mpsc;
 
 use super::approvals::ClientUser;
 use super::programs::Permit;
@@ -18,7 +21,7 @@ use super::progress::{Recipient, Reporting};
 use super::results::{self, Results};
 use super::{CodeServer, ServerOptions, media};
 use crate::Secrets;
-use crate::clients::{Channel, Client, Offers, Origin};
+use crate::clients::{Channel, Client, LogSink, Offers, Origin};
 use crate::open_requests::OpenRequests;
 use crate::text::{make_visible, shown, truncate};
 use crate::trace;
@@ -42,15 +45,28 @@ pub(super) struct Caller {
     client: Client,
     /// Whether other clients may need a permit, too.
     is_shared: bool,
-    /// `None` if the client has not requested progress.
+    /// `None` if the client wants neither progress nor log messages.
     pub(super) progress: Option<Recipient>,
+    /// The log messages for the client.
+    pub(super) logs: Mutex<Option<mpsc::Receiver<LoggingMessageNotificationParam>>>,
 }
 
 impl Caller {
     /// The client that sends a request. The program ends with `ended`.
     pub(super) fn new(server: &CodeServer, context: &RequestContext<RoleServer>, ended: CancellationToken) -> Self {
         let is_modern = context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
+        let level = match is_modern {
+            true => context.meta.log_level(),
+            false => *server.session.log_level.lock().unwrap_or_else(PoisonError::into_inner),
+        };
+        let (logs, received) = level
+            .map(|level| {
+                let (messages, received) = mpsc::channel(MAX_LOGS);
+                (LogSink { level, messages }, received)
+            })
+            .unzip();
         let origin = Origin {
+            logs,
             client: server.session.client,
             offers: context.client_capabilities().as_ref().map(Offers::new).unwrap_or_default(),
             channel: match is_modern {
@@ -62,8 +78,9 @@ impl Caller {
             trace: trace::of_request(&context.meta),
             ended,
         };
-        let progress = Recipient::new(context);
-        Self { origin, client: client(server, context), is_shared: is_http(context), progress }
+        let progress = Recipient::new(context, received.is_some());
+        let (client, is_shared, logs) = (client(server, context), is_http(context), Mutex::new(received));
+        Self { origin, client, is_shared, progress, logs }
     }
 
     /// Waits for a permit to run a program or to call a tool, unless the client cancels it.
@@ -268,3 +285,6 @@ fn keep_lines(lines: &mut Vec<String>, max: usize) -> usize {
 
 /// The key of [`ExecuteResult::usage`] in `_meta`.
 const USAGE: &str = "execbox/usage";
+
+/// The maximum number of queued log messages.
+const MAX_LOGS: usize = 256;

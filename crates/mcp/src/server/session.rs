@@ -1,14 +1,18 @@
 //! The data of a server for the client of one connection or session.
 
-use std::sync::{Arc, OnceLock};
+#![allow(deprecated)] // Levels of log messages: clients set them.
+
+use std::sync::{Arc, Mutex, OnceLock};
 
 use execbox::Executor;
 use execbox::core::budget::Budget;
+use rmcp::model::LoggingLevel;
 use rmcp::service::{RequestContext, RoleServer};
 use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::state::{self, Checker, Means, State, StateOptions, StateStore};
+use super::watches::Watches;
 use super::{CodeServer, MAX_CONCURRENT, run};
 use crate::clients::Client;
 
@@ -17,6 +21,10 @@ pub(super) struct Session {
     pub(super) client: Client,
     /// Created when it is needed. Shared by all sessions if [`StateOptions::shared`] is set.
     state: Arc<OnceLock<Arc<State>>>,
+    /// The resources whose updates the client wants, before MCP 2026-07-28.
+    pub(super) watches: Arc<Watches>,
+    /// The least severe log messages that the client wants, before MCP 2026-07-28. `None` if it wants none.
+    pub(super) log_level: Arc<Mutex<Option<LoggingLevel>>>,
     /// Fires when the session ends.
     ended: CancellationToken,
     /// `None` in other handles for the session.
@@ -26,7 +34,9 @@ pub(super) struct Session {
 impl Session {
     /// Another handle, which does not keep the session open.
     pub(super) fn handle(&self) -> Self {
-        Self { client: self.client, state: Arc::clone(&self.state), ended: self.ended.clone(), _end: None }
+        let Self { client, state, watches, log_level, ended, .. } = self;
+        let (state, watches, log_level) = (Arc::clone(state), Arc::clone(watches), Arc::clone(log_level));
+        Self { client: *client, state, watches, log_level, ended: ended.clone(), _end: None }
     }
 }
 
@@ -53,7 +63,8 @@ impl States {
     /// A session of a new client.
     pub(super) fn session(&self) -> Session {
         let (state, ended) = (self.shared.clone().unwrap_or_default(), CancellationToken::new());
-        Session { client: Client::new(), state, _end: Some(ended.clone().drop_guard()), ended }
+        let (watches, log_level) = Default::default();
+        Session { client: Client::new(), state, watches, log_level, _end: Some(ended.clone().drop_guard()), ended }
     }
 }
 

@@ -5,11 +5,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use execbox::core::budget::{Budget, Charge, Exhausted};
-use rmcp::model::{ClientNotification, ClientRequest, JsonRpcMessage, RequestId, ServerResult};
-use rmcp::service::{RoleClient, TxJsonRpcMessage};
+use rmcp::model::{
+    ClientNotification, ClientRequest, JsonRpcMessage, JsonRpcNotification, RequestId, ServerNotification, ServerResult,
+};
+use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use serde_json::Value as Json;
 
 use super::lenient::Kind;
+use super::progress::CallsInProgress;
 
 /// The answers to the requests over one connection. Clones share them.
 #[derive(Clone)]
@@ -21,6 +24,8 @@ struct Inner {
     requests: Mutex<HashMap<RequestId, Expected>>,
     /// The number of open streams of messages that respond to no request.
     message_streams: AtomicUsize,
+    /// The calls among the requests, which servers report about.
+    calls: CallsInProgress,
 }
 
 struct Expected {
@@ -64,12 +69,30 @@ impl Kind {
 
 impl Default for Answers {
     fn default() -> Self {
-        let (budget, message_streams) = (Budget::new(MAX_ANSWERS), AtomicUsize::new(0));
-        Self(Arc::new(Inner { budget, requests: Mutex::default(), message_streams }))
+        Self::new(CallsInProgress::default())
     }
 }
 
 impl Answers {
+    pub(super) fn new(calls: CallsInProgress) -> Self {
+        let (budget, message_streams) = (Budget::new(MAX_ANSWERS), AtomicUsize::new(0));
+        Self(Arc::new(Inner { budget, requests: Mutex::default(), message_streams, calls }))
+    }
+
+    /// Takes a report about a call, so that it is not overtaken by the answer: rmcp handles notifications at the same time.
+    /// Returns every other message.
+    pub(super) fn take_report(&self, message: RxJsonRpcMessage<RoleClient>) -> Option<RxJsonRpcMessage<RoleClient>> {
+        let JsonRpcMessage::Notification(notification) = message else { return Some(message) };
+        match notification.notification {
+            ServerNotification::ProgressNotification(progress) => self.0.calls.report(progress.params),
+            ServerNotification::LoggingMessageNotification(log) => self.0.calls.log(log.params),
+            other => {
+                return Some(JsonRpcMessage::Notification(JsonRpcNotification { notification: other, ..notification }));
+            }
+        }
+        None
+    }
+
     /// Charges a message before it is parsed.
     pub(super) fn charge(&self, bytes: usize) -> Result<Charge, Exhausted> {
         self.0.budget.charge(bytes)

@@ -3,27 +3,23 @@
 
 #![allow(deprecated)] // Sampling and roots: servers use them.
 
-use std::sync::Arc;
-
 use rmcp::ClientHandler;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
-    ElicitResult, ErrorData, Implementation, ListRootsResult, ProgressNotificationParam,
+    ElicitResult, ErrorData, Implementation, ListRootsResult, ResourceUpdatedNotificationParam,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
-use tokio::sync::Notify;
 
 use super::progress::CallsInProgress;
 use super::requests::Forwarding;
-use crate::Changes;
+use super::watched::Watched;
 
 /// The MCP client of one connection. Offers the capabilities of the client of the gateway.
 #[derive(Debug, Clone)]
 pub(super) struct Client {
     pub(super) capabilities: ClientCapabilities,
     pub(super) forwarding: Forwarding,
-    pub(super) tools_changed: Arc<Notify>,
-    pub(super) changes: Changes,
+    pub(super) watched: Watched,
     pub(super) progress: CallsInProgress,
 }
 
@@ -38,7 +34,7 @@ impl ClientHandler for Client {
         request: ElicitRequestParams,
         _: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        self.forwarding.elicit(&self.forwarding.waiting()?, request).await
+        self.forwarding.elicit(&self.forwarding.waiting().await?, request).await
     }
 
     async fn create_message(
@@ -46,28 +42,26 @@ impl ClientHandler for Client {
         request: CreateMessageRequestParams,
         _: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
-        self.forwarding.sample(&self.forwarding.waiting()?, request).await
+        self.forwarding.sample(&self.forwarding.waiting().await?, request).await
     }
 
     async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
-        self.forwarding.roots(self.forwarding.waiting().ok().as_ref()).await
+        self.forwarding.roots(self.forwarding.waiting().await.ok().as_ref()).await
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.tools_changed.notify_one();
+        self.watched.on_tools_changed();
     }
 
-    /// Lists the tools again: the first resource of a server adds tools.
     async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.tools_changed.notify_one();
-        self.changes.notify_resources();
+        self.watched.on_resources_changed();
     }
 
     async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.changes.notify_prompts();
+        self.watched.on_prompts_changed();
     }
 
-    async fn on_progress(&self, progress: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        self.progress.report(progress);
+    async fn on_resource_updated(&self, updated: ResourceUpdatedNotificationParam, _: NotificationContext<RoleClient>) {
+        self.watched.on_updated(&updated.uri);
     }
 }

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use execbox::transport::Stream;
@@ -11,7 +10,6 @@ use futures_util::future::BoxFuture;
 use rmcp::model::{ErrorCode, ErrorData, ProtocolVersion};
 use rmcp::service::{RoleClient, RunningService, serve_directly};
 use rmcp::transport::Transport;
-use tokio::sync::Notify;
 
 use super::answers::Answers;
 use super::child::{Child, ChildCommand};
@@ -23,6 +21,7 @@ use super::progress::CallsInProgress;
 use super::received::Received;
 use super::requests::Forwarding;
 use super::unasked::Unasked;
+use super::watched::Watched;
 use super::{HttpProtocol, MAX_MESSAGE, Route, UpstreamOptions, no_response};
 use crate::text::truncate;
 
@@ -78,20 +77,19 @@ impl Way {
 
 impl Endpoint {
     /// Connects, in the known way if there is one. Servers that fail may accept other versions of the protocol, or the older
-    /// transport: what the failure suggests is tried, each way once. Returns how to connect again. `tools_changed` is notified
-    /// when the server reports a change of its tools.
+    /// transport: what the failure suggests is tried, each way once. Returns how to connect again. `watched` is notified of
+    /// what the server reports.
     pub(super) async fn connect(
         &self,
         known: Option<Way>,
-        tools_changed: &Arc<Notify>,
+        watched: &Watched,
         unasked: &Unasked,
         options: &UpstreamOptions,
     ) -> Result<(Connection, Way), ConnectError> {
         let progress = CallsInProgress::default();
         let client = Client {
             capabilities: options.clients.offered().await,
-            tools_changed: Arc::clone(tools_changed),
-            changes: options.changes.clone(),
+            watched: watched.clone(),
             forwarding: Forwarding::new(progress.clone(), options.clients.clone()),
             progress,
         };
@@ -137,8 +135,8 @@ impl Endpoint {
         options: &UpstreamOptions,
     ) -> Result<(Connection, Start), ConnectError> {
         let disconnect = Disconnect::default();
-        let (answers, mut child) = (Answers::default(), None);
         let (progress, forwarding) = (client.progress.clone(), client.forwarding.clone());
+        let (answers, mut child) = (Answers::new(progress.clone()), None);
         let received = Received::new(&answers, unasked, &disconnect);
         let (start, timeout) = (&way.start, options.connect_timeout);
         let service = match self {
@@ -157,7 +155,7 @@ impl Endpoint {
                 served.map_err(|error| ConnectError { is_sse: true, ..error })
             }
             Self::Http(endpoint) => {
-                let transport = endpoint.transport(&received, &client.tools_changed);
+                let transport = endpoint.transport(&received, &client.watched.tools_changed());
                 serve(client, transport, start, options).await
             }
             Self::Stream(open) => {

@@ -1,19 +1,21 @@
 //! Requests about prompts, resources and completions, as tools of a provider: a gateway passes them on. The names of the tools
 //! are the methods, and what they return is the answer of the server.
 
-use std::sync::Arc;
+#![allow(deprecated)] // Levels of log messages: clients set them.
 
-use execbox::{Provider, Tool, ToolError};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use execbox::{Provider, Tool, ToolContext, ToolError};
 use rmcp::model::{
     ClientRequest, CompleteRequest, GetPromptRequest, ListPromptsRequest, ListResourceTemplatesRequest,
-    ListResourcesRequest, ReadResourceRequest, ServerCapabilities,
+    ListResourcesRequest, ProtocolVersion, ReadResourceRequest, ServerPeerInfo, SetLevelRequest,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
 use super::answers::Answers;
 use super::tool::send;
-use super::{Router, UpstreamOptions, WholeAnswer, resources};
+use super::{Router, UpstreamOptions, Watch, WholeAnswer, resources};
 use crate::text::json_exceeds;
 
 pub(crate) const LIST_PROMPTS: &str = "prompts/list";
@@ -21,28 +23,47 @@ pub(crate) const GET_PROMPT: &str = "prompts/get";
 pub(crate) const LIST_RESOURCES: &str = "resources/list";
 pub(crate) const LIST_TEMPLATES: &str = "resources/templates/list";
 pub(crate) const READ_RESOURCE: &str = "resources/read";
+pub(crate) const SUBSCRIBE: &str = "resources/subscribe";
+pub(crate) const SET_LEVEL: &str = "logging/setLevel";
 pub(crate) const COMPLETE: &str = "completion/complete";
 
-/// The requests that a server with these capabilities answers; `None` if there are none. Filters apply to the requests about
+/// The place for the watch of a resource. Attached to calls of [`SUBSCRIBE`], which return nothing.
+#[derive(Clone, Default)]
+pub(crate) struct WatchPlace(Arc<Mutex<Option<Watch>>>);
+
+impl WatchPlace {
+    pub(crate) fn take(&self) -> Option<Watch> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// The requests that a server answers; `None` if there are none. Filters apply to the requests about
 /// resources as to the tools of the same purpose.
 pub(super) fn provider(
     name: &str,
-    capabilities: &ServerCapabilities,
+    info: &ServerPeerInfo,
     router: &Arc<dyn Router>,
     options: &UpstreamOptions,
 ) -> Option<Provider> {
+    let capabilities = &info.capabilities;
+    let is_modern = info.protocol_version >= ProtocolVersion::V_2026_07_28;
     let passes = |tool: &str| options.filter.passes(tool, execbox::Effect::ReadOnly);
     let has_resources = capabilities.resources.is_some();
-    let methods: [(&'static str, Request, bool); 6] = [
+    let methods: [(&'static str, Request, bool); 7] = [
         (LIST_PROMPTS, list_prompts, capabilities.prompts.is_some()),
         (GET_PROMPT, get_prompt, capabilities.prompts.is_some()),
         (LIST_RESOURCES, list_resources, has_resources && passes(resources::LIST)),
         (LIST_TEMPLATES, list_templates, has_resources && passes(resources::LIST)),
         (READ_RESOURCE, read_resource, has_resources && passes(resources::READ)),
         (COMPLETE, complete, capabilities.completions.is_some()),
+        (SET_LEVEL, set_level, capabilities.logging.is_some() && !is_modern),
     ];
     let methods = methods.into_iter().filter(|(.., is_answered)| *is_answered);
-    let tools: Vec<_> = methods.map(|(method, request, _)| passed_on(method, request, router, options)).collect();
+    let mut tools: Vec<_> = methods.map(|(method, request, _)| passed_on(method, request, router, options)).collect();
+    let has_subscriptions = capabilities.resources.as_ref().is_some_and(|resources| resources.subscribe == Some(true));
+    if has_subscriptions && passes(resources::READ) {
+        tools.push(subscribe(router));
+    }
     if tools.is_empty() {
         return None;
     }
@@ -78,6 +99,21 @@ fn read_resource(params: Json) -> serde_json::Result<ClientRequest> {
 
 fn complete(params: Json) -> serde_json::Result<ClientRequest> {
     Ok(CompleteRequest::new(read(params)?).into())
+}
+
+fn set_level(params: Json) -> serde_json::Result<ClientRequest> {
+    Ok(SetLevelRequest::new(read(params)?).into())
+}
+
+fn subscribe(router: &Arc<dyn Router>) -> Tool {
+    let router = Arc::clone(router);
+    Tool::new(SUBSCRIBE, move |params: Json, context: ToolContext| {
+        let watch = params["uri"].as_str().and_then(|uri| router.watch(uri.to_owned()));
+        if let Some(WatchPlace(place)) = context.attached() {
+            *place.lock().unwrap_or_else(PoisonError::into_inner) = watch;
+        }
+        std::future::ready(Ok(Json::Null))
+    })
 }
 
 fn passed_on(method: &'static str, request: Request, router: &Arc<dyn Router>, options: &UpstreamOptions) -> Tool {

@@ -17,7 +17,7 @@ use super::endpoint::Endpoint;
 use super::http::HttpEndpoint;
 use super::import::import_over;
 use super::reconnect::Reconnecting;
-use super::{HttpProtocol, Imported, RejectedTool, Route, Router, UpstreamError, UpstreamOptions};
+use super::{HttpProtocol, Imported, RejectedTool, Route, Router, UpstreamError, UpstreamOptions, Watch};
 
 /// An MCP server that is kept connected.
 ///
@@ -205,6 +205,10 @@ struct Used {
 impl Router for Used {
     fn route(&self) -> BoxFuture<'_, Result<Route, ToolError>> {
         self.connection.route()
+    }
+
+    fn watch(&self, uri: String) -> Option<Watch> {
+        self.connection.watch(uri)
     }
 
     fn on_answer(&self) {

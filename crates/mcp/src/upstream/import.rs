@@ -139,8 +139,7 @@ pub(super) async fn import_over(
     let not_imported = (excess > 0).then_some(not_imported);
     let warnings = not_imported.into_iter().chain(unread.into_warnings()).collect();
     let unmatched_patterns = unmatched.into_patterns();
-    let capabilities = peer.peer_info().map(|info| info.capabilities.clone()).unwrap_or_default();
-    let features = features::provider(name, &capabilities, &router, options);
+    let features = peer.peer_info().and_then(|info| features::provider(name, &info, &router, options));
     Ok(Imported { provider, rejected, filtered, unmatched_patterns, warnings, features })
 }
 

@@ -18,6 +18,7 @@
 //! | `lenient` | for both: messages and lists of tools that are not quite as MCP defines them |
 //! | `answers`, `unanswered`, `unasked` | for both: requests in each direction, unrequested messages |
 //! | `import`, `tool`, `call_result`, `progress` | tools of MCP as tools of a provider |
+//! | `watched` | changes of lists and updates of resources that servers report |
 //! | `input`, `requests` | what servers ask during a call, forwarded to the client |
 //! | `resources` | resources of MCP as two more tools |
 //! | `features` | requests about prompts, resources and completions, as gateways pass them on |
@@ -52,6 +53,7 @@ mod tool;
 mod unanswered;
 mod unasked;
 mod unexpected;
+mod watched;
 
 use std::future::ready;
 
@@ -72,7 +74,9 @@ pub(crate) use input::Relayed;
 pub(crate) use lenient::{next_cursor, take_entries};
 
 pub use child::{ChildCommand, LineSink};
-pub(crate) use features::{COMPLETE, GET_PROMPT, LIST_PROMPTS, LIST_RESOURCES, LIST_TEMPLATES, READ_RESOURCE};
+pub(crate) use features::{
+    COMPLETE, GET_PROMPT, LIST_PROMPTS, LIST_RESOURCES, LIST_TEMPLATES, READ_RESOURCE, SET_LEVEL, SUBSCRIBE, WatchPlace,
+};
 pub use handle::Upstream;
 
 pub use import::{Imported, RejectedTool, Warning, import};
@@ -82,6 +86,8 @@ use answers::Answers;
 use pipe::Disconnect;
 use progress::CallsInProgress;
 use requests::Forwarding;
+
+pub(crate) use watched::Watch;
 
 /// Why an MCP server is not available as a provider.
 #[derive(Debug, thiserror::Error)]
@@ -125,6 +131,11 @@ trait Router: Send + Sync {
     /// The current connection. Connects first if necessary.
     fn route(&self) -> BoxFuture<'_, Result<Route, ToolError>>;
 
+    /// Watches a resource of the server. `None` if that is not possible.
+    fn watch(&self, _uri: String) -> Option<Watch> {
+        None
+    }
+
     /// Called when a call was answered.
     fn on_answer(&self) {}
 
@@ -157,6 +168,9 @@ impl Route {
     /// instead of what all clients can be.
     fn metadata(&self, origin: &Origin) -> RequestMetaObject {
         let mut meta = origin.trace.clone();
+        if let Some(logs) = &origin.logs {
+            meta.set_log_level(logs.level);
+        }
         let is_modern =
             self.peer.peer_info().is_some_and(|info| info.protocol_version >= ProtocolVersion::V_2026_07_28);
         if let Some(forwarding) = self.forwarding.as_ref().filter(|_| is_modern) {

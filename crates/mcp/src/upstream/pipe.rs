@@ -157,7 +157,7 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Pipe<R
 
     fn unasked_message(&self, text: &[u8], memory: usize) -> Option<RxJsonRpcMessage<RoleClient>> {
         let _charge = self.answers.charge(memory).ok()?;
-        lenient::unasked(text)
+        self.answers.take_report(lenient::unasked(text)?)
     }
 }
 

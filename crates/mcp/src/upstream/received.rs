@@ -259,7 +259,7 @@ impl Received {
             return None;
         }
         let charge = self.answers.charge(memory).ok()?;
-        let message = lenient::unasked(data.as_bytes())?;
+        let message = self.answers.take_report(lenient::unasked(data.as_bytes())?)?;
         self.unanswered.record(&message).then_some(charge)
     }
 }
@@ -498,16 +498,16 @@ mod tests {
     #[test]
     fn other_messages_are_charged_until_the_next_event() {
         let received = Received::default();
-        let log = |count: usize| {
+        let notification = |count: usize| {
             let zeros = "0,".repeat(count);
-            let params = format!(r#"{{"level":"info","data":[{zeros}0]}}"#);
-            Sse::default().data(format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{params}}}"#))
+            Sse::default()
+                .data(format!(r#"{{"jsonrpc":"2.0","method":"notifications/x","params":{{"data":[{zeros}0]}}}}"#))
         };
-        let (event, charge) = received.check(log(1_000), None).unwrap();
+        let (event, charge) = received.check(notification(1_000), None).unwrap();
         assert!(event.data.is_some() && charge.bytes() > 190_000);
         assert_eq!(received.answers.budget().used(), charge.bytes());
         drop(charge);
-        assert_eq!(data(received.check(log(50_000), None)), None, "a large one is ignored");
+        assert_eq!(data(received.check(notification(50_000), None)), None, "a large one is ignored");
         assert_eq!(received.answers.budget().used(), 0);
         let ping = Sse::default().data(r#"{"jsonrpc":"2.0","id":"s","method":"ping"}"#);
         assert!(data(received.check(ping.clone(), None)).is_some());

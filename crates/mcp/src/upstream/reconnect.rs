@@ -7,7 +7,7 @@ use std::time::Duration;
 use execbox::ToolError;
 use execbox::core::budget::Budget;
 use futures_util::future::BoxFuture;
-use rmcp::model::{ClientRequest, PingRequest, ProtocolVersion, SubscriptionFilter};
+use rmcp::model::{ClientRequest, PingRequest};
 use rmcp::service::{Peer, RoleClient};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Notify};
@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::endpoint::{ConnectError, Connection, Endpoint, Way};
 use super::pipe::Disconnect;
 use super::unasked::Unasked;
+use super::watched::{Watch, Watched};
 use super::{Route, Router, UpstreamError, UpstreamOptions, no_response};
 use crate::backoff::Backoff;
 
@@ -26,7 +27,7 @@ pub(super) struct Reconnecting {
     endpoint: Endpoint,
     options: UpstreamOptions,
     /// Notified when the tools of the server may have changed.
-    tools_changed: Arc<Notify>,
+    watched: Watched,
     /// The limit on unrequested messages of the server, over all connections.
     unasked: Unasked,
     backoff: Backoff,
@@ -56,15 +57,16 @@ impl Reconnecting {
         endpoint: Endpoint,
         options: UpstreamOptions,
     ) -> Result<(Self, Route), UpstreamError> {
-        let (tools_changed, unasked) = (Arc::new(Notify::new()), Unasked::new(options.changes.clone()));
+        let watched = Watched::new(name, options.changes.clone());
+        let unasked = Unasked::new(options.changes.clone());
         let failed = |error: ConnectError| UpstreamError::Connect { name: name.to_owned(), reason: error.to_string() };
-        let connecting = connect(&endpoint, None, &tools_changed, &unasked, &options);
+        let connecting = connect(&endpoint, None, &watched, &unasked, &options);
         let (connection, way) = connecting.await.map_err(failed)?;
         let route = connection.route();
         let reconnecting = Self {
             name: name.to_owned(),
             endpoint,
-            tools_changed,
+            watched,
             unasked,
             backoff: Backoff::new(options.restart_pause),
             catalogs: Budget::new(options.max_catalog_bytes.saturating_mul(CATALOGS)),
@@ -99,8 +101,13 @@ impl Reconnecting {
         &self.catalogs
     }
 
+    /// Watches a resource of the server, over all connections. `None` if there are too many.
+    pub(super) fn watch(&self, uri: String) -> Option<Watch> {
+        self.watched.watch(uri)
+    }
+
     pub(super) fn tools_changed(&self) -> Arc<Notify> {
-        Arc::clone(&self.tools_changed)
+        self.watched.tools_changed()
     }
 
     pub(super) async fn close(&self) {
@@ -126,12 +133,12 @@ impl Reconnecting {
         tokio::time::sleep(pause).await;
         *retry_at = self.backoff.next_attempt();
         let known = Some(way.clone());
-        let connecting = Box::pin(connect(&self.endpoint, known, &self.tools_changed, &self.unasked, &self.options));
+        let connecting = Box::pin(connect(&self.endpoint, known, &self.watched, &self.unasked, &self.options));
         let connected = self.closing.run_until_cancelled(connecting).await.ok_or_else(|| self.closed())?;
         (*connection, *way) = connected.map_err(|error| {
             ToolError::new(format!("MCP server {:?} is not connected: {}", self.name, error.guest_message()))
         })?;
-        self.tools_changed.notify_one();
+        self.watched.on_tools_changed();
         Ok(connection.route())
     }
 
@@ -149,7 +156,7 @@ impl Router for Reconnecting {
         self.backoff.reset();
         // A server over HTTP returns without a new connection, perhaps with other tools.
         if self.was_lost.swap(false, Ordering::Relaxed) {
-            self.tools_changed.notify_one();
+            self.watched.on_tools_changed();
         }
     }
 
@@ -183,37 +190,15 @@ async fn ping(peer: &Peer<RoleClient>, disconnect: &Disconnect, timeout: Duratio
 async fn connect(
     endpoint: &Endpoint,
     known: Option<Way>,
-    tools_changed: &Arc<Notify>,
+    watched: &Watched,
     unasked: &Unasked,
     options: &UpstreamOptions,
 ) -> Result<(Connection, Way), ConnectError> {
-    let (connection, way) = endpoint.connect(known, tools_changed, unasked, options).await?;
+    let (connection, way) = endpoint.connect(known, watched, unasked, options).await?;
     unasked.connected();
-    let peer = connection.route().peer;
-    if peer.peer_info().is_some_and(|info| info.protocol_version >= ProtocolVersion::V_2026_07_28) {
-        tokio::spawn(subscribe(peer, Arc::clone(tools_changed)));
-    }
+    tokio::spawn(watched.clone().follow(connection.route().peer));
     Ok((connection, way))
 }
-
-/// Subscribes to changes of the tools, as the protocol requires since 2026-07-28. Ends with the connection.
-async fn subscribe(peer: Peer<RoleClient>, tools_changed: Arc<Notify>) {
-    loop {
-        let wanted = SubscriptionFilter::builder().tools_list_changed().build();
-        let Ok(mut subscription) = peer.listen(wanted).await else { return };
-        while let Ok(Some(_)) = subscription.next().await {
-            tools_changed.notify_one();
-        }
-        tokio::time::sleep(SUBSCRIBE_PAUSE).await;
-        if peer.is_transport_closed() {
-            return;
-        }
-        tools_changed.notify_one(); // There was no subscription during the pause.
-    }
-}
-
-/// The pause before a subscription that has ended is renewed.
-const SUBSCRIBE_PAUSE: Duration = Duration::from_secs(5);
 
 /// How long calls wait for the next attempt to connect. Beside a longer pause they fail at once.
 const MAX_WAIT: Duration = Duration::from_secs(1);

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use execbox::core::text::{Keep, cut, escape, is_hidden};
 use rmcp::model::{
@@ -91,7 +92,14 @@ impl Forwarding {
     }
 
     /// The calls in flight, if they are all of one client.
-    pub(super) fn waiting(&self) -> Result<Waiting, ErrorData> {
+    pub(super) async fn waiting(&self) -> Result<Waiting, ErrorData> {
+        // A server may ask before its call is registered.
+        for _ in 0..REGISTRATION_ATTEMPTS {
+            if !self.calls.is_sending() {
+                break;
+            }
+            tokio::time::sleep(REGISTRATION_PAUSE).await;
+        }
         self.calls.waiting().ok_or_else(|| failed("calls of several clients, or none, are in progress"))
     }
 
@@ -234,6 +242,10 @@ fn has_hidden(text: &str) -> bool {
 fn failed(why: impl Into<Cow<'static, str>>) -> ErrorData {
     ErrorData::new(ErrorCode::INTERNAL_ERROR, why, None)
 }
+
+/// How often it is looked whether calls are registered, and the pause between.
+const REGISTRATION_ATTEMPTS: usize = 100;
+const REGISTRATION_PAUSE: Duration = Duration::from_millis(5);
 
 /// How many requests of a server are forwarded at once.
 const MAX_FORWARDED: usize = 8;

@@ -213,12 +213,14 @@ impl UpstreamRequest<'_> {
     async fn answer(&mut self, request: ClientRequest, secrets: &Secrets) -> Result<Json, ServiceError> {
         let mut options = PeerRequestOptions::no_options();
         options.meta = self.context.attached::<Origin>().map(|origin| self.route.metadata(origin));
+        let sending = self.route.progress.sending();
         let sent = self.route.peer.send_request_with_option(request, options).await;
         let answer = match sent {
             Ok(sent) => {
                 self.id = Some(sent.id.clone());
                 let (token, context) = (sent.progress_token.clone(), self.context.clone());
                 self.in_progress = Some(self.route.progress.register(token, context, secrets));
+                drop(sending);
                 let id = sent.id.clone();
                 sent.await_response().await.map(|result| self.route.answers.take_or(&id, result))
             }

@@ -140,6 +140,8 @@ async fn results_are_those_of_the_server() {
         assert_eq!(call_named(&client, "api.silent", json!({})).await.content, vec![]);
         assert_eq!(text(&call_named(&client, "api.get-sum", json!({})).await), "called get-sum", "the server's name");
         assert_eq!(text(&call_named(&client, "api.get_sum", json!({})).await), "called get-sum", "the name in code");
+        let media = json!(call_named(&client, "api.media", json!({})).await.content);
+        assert_eq!(media[1]["resource"]["text"], r"words\u200b");
         let echoed = call_named(&client, "api.echo", json!({ "text": "my hunter22\u{200b}" })).await;
         assert!(text(&echoed).contains(r"my ${KEY}\u200b"), "{}", text(&echoed));
     }

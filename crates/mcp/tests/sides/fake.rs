@@ -215,7 +215,7 @@ impl ServerHandler for Fake {
             }
             "media" => CallToolResult::success(vec![
                 ContentBlock::image("aW1hZ2U=", "image/png"),
-                ContentBlock::resource(ResourceContents::text("words", "demo://text")),
+                ContentBlock::resource(ResourceContents::text("words\u{200b}", "demo://text")),
                 ContentBlock::resource_link(Resource::new("demo://link", "linked")),
             ]),
             "import" => {

@@ -1,31 +1,40 @@
-//! Prompts, resources and completions of servers reach clients, with the namespaces of their servers.
+//! Prompts, resources, completions and log messages of servers reach clients, with the namespaces of their servers.
 
+#![allow(deprecated)] // Levels of log messages, and subscriptions before MCP 2026-07-28.
+
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use execbox::{InlineExecutor, Provider};
 use execbox_mcp::server::{CodeServer, ProviderSource, ServerOptions};
 use execbox_mcp::upstream::{Upstream, UpstreamOptions};
 use execbox_mcp::{Changes, Pattern, Secrets, ToolFilter};
 use rmcp::model::{
-    ArgumentInfo, ClientCapabilities, ClientConfig, CompleteRequestParams, CompleteResult, CompletionInfo,
-    ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability, ErrorData, GetPromptRequestParams,
-    GetPromptResponse, GetPromptResult, Implementation, InputRequest, InputRequiredResult, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, PaginatedRequestParams, Prompt, PromptMessage, PromptsCapability,
-    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference, Request, Resource,
-    ResourceContents, ResourceTemplate, ResourcesCapability, Role, ServerCapabilities, ServerConfig,
+    ArgumentInfo, ClientCapabilities, ClientConfig, ClientRequest, CompleteRequestParams, CompleteResult,
+    CompletionInfo, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability, ErrorData,
+    GetPromptRequest, GetPromptRequestParams, GetPromptResponse, GetPromptResult, Implementation, InputRequest,
+    InputRequiredResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, LoggingLevel,
+    LoggingMessageNotificationParam, PaginatedRequestParams, Prompt, PromptMessage, PromptsCapability, ProtocolVersion,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference, Request, RequestMetaObject,
+    Resource, ResourceContents, ResourceTemplate, ResourceUpdatedNotificationParam, ResourcesCapability, Role,
+    ServerCapabilities, ServerConfig, ServerNotification, SetLevelRequestParams, SubscribeRequestParams,
+    SubscriptionFilter, UnsubscribeRequestParams,
 };
 use rmcp::service::{
-    ClientServiceExt as _, NotificationContext, Peer, RequestContext, RoleClient, RoleServer, RunningService,
-    ServiceError,
+    ClientServiceExt as _, NotificationContext, Peer, PeerRequestOptions, RequestContext, RoleClient, RoleServer,
+    RunningService, ServiceError, SubscriptionContext,
 };
 use rmcp::{ClientHandler, ServerHandler, ServiceExt as _};
-use serde_json::json;
+use serde_json::{Value as Json, json};
+use tokio::sync::Notify;
 
 use crate::fake::until;
 use crate::http::both_generations;
 
-/// A server with prompts and resources of its own name, in two pages, and one that all have. The prompt `ask` asks the user.
+/// A server with prompts and resources of its own name, in two pages, and one that all have. The prompt `ask` asks the user. Each
+/// prompt is logged.
 #[derive(Clone, Default)]
 struct Library {
     name: &'static str,
@@ -33,14 +42,67 @@ struct Library {
     /// The URIs that it was asked for.
     read: Arc<Mutex<Vec<String>>>,
     has_nothing: bool,
+    /// The length of the descriptions of prompts, whose list has no end then.
+    endless: Option<usize>,
+    /// Whether it speaks only versions before MCP 2026-07-28.
+    is_older: bool,
+    /// The resources that are subscribed to, in one or the other way.
+    subscribed: Arc<Mutex<Vec<String>>>,
+    /// Notified when `docs://index` is updated, for MCP 2026-07-28.
+    updated: Arc<Notify>,
 }
 
 impl ServerHandler for Library {
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        match self.is_older {
+            true => Cow::Borrowed(&[ProtocolVersion::V_2025_11_25]),
+            false => Cow::Borrowed(ProtocolVersion::KNOWN_VERSIONS),
+        }
+    }
+
+    async fn subscribe(&self, request: SubscribeRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        self.subscribed.lock().unwrap().push(request.uri);
+        Ok(())
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.subscribed.lock().unwrap().retain(|uri| *uri != request.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(requested.clone())
+    }
+
+    async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
+        let uris = subscription.accepted().resource_subscriptions.clone().unwrap_or_default();
+        *self.subscribed.lock().unwrap() = uris;
+        loop {
+            tokio::select! {
+                () = subscription.cancelled() => return Ok(()),
+                () = self.updated.notified() => {
+                    let _ = subscription.sink().notify_resource_updated("docs://index").await;
+                }
+            }
+        }
+    }
+
+    async fn set_level(&self, _: SetLevelRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        Ok(())
+    }
+
     fn get_info(&self) -> ServerConfig {
         let mut capabilities = ServerCapabilities::default();
         if !self.has_nothing {
             capabilities.prompts = Some(PromptsCapability::default());
-            capabilities.resources = Some(ResourcesCapability::default());
+            let mut resources = ResourcesCapability::default();
+            resources.subscribe = Some(true);
+            capabilities.resources = Some(resources);
+            capabilities.logging = Some(serde_json::Map::new());
             capabilities.completions = Some(serde_json::Map::new());
         }
         ServerConfig::new(capabilities)
@@ -52,6 +114,13 @@ impl ServerHandler for Library {
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
         *self.peer.lock().unwrap() = Some(context.peer);
+        if let Some(length) = self.endless {
+            let next = page.and_then(|page| page.cursor).map_or(1, |cursor| cursor.parse::<u64>().unwrap() + 1);
+            let prompt = Prompt::new(format!("p{next}"), Some("x".repeat(length)), None);
+            let mut result = ListPromptsResult::with_all_items(vec![prompt]);
+            result.next_cursor = Some(next.to_string());
+            return Ok(result);
+        }
         let prompt = |name: &str, text: &str| Prompt::new(name.to_owned(), Some(text.to_owned()), None);
         let mut result = ListPromptsResult::with_all_items(match page.and_then(|page| page.cursor) {
             None => vec![prompt("greet", "Greets hunter22\u{200b}")],
@@ -68,6 +137,12 @@ impl ServerHandler for Library {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
+        let log = async |level, text: &str| {
+            let message = LoggingMessageNotificationParam::new(level, json!({ "text": text })).with_logger("shelf");
+            context.peer.notify_logging_message(message).await.unwrap();
+        };
+        log(LoggingLevel::Info, "looking").await;
+        log(LoggingLevel::Error, "hunter22\u{200b}").await;
         let who = match (&*request.name, request.input_responses) {
             ("greet", _) => json!(request.arguments)["who"].as_str().unwrap_or("nobody").to_owned(),
             ("ask", Some(answers)) => answers["key"]["content"]["who"].as_str().unwrap_or_default().to_owned(),
@@ -137,9 +212,19 @@ fn form() -> ElicitRequestParams {
 struct User {
     questions: Arc<Mutex<Vec<String>>>,
     changes: Arc<[AtomicUsize; 2]>,
+    logs: Arc<Mutex<Vec<Json>>>,
+    updated: Arc<Mutex<Vec<String>>>,
 }
 
 impl ClientHandler for User {
+    async fn on_logging_message(&self, message: LoggingMessageNotificationParam, _: NotificationContext<RoleClient>) {
+        self.logs.lock().unwrap().push(json!(message));
+    }
+
+    async fn on_resource_updated(&self, updated: ResourceUpdatedNotificationParam, _: NotificationContext<RoleClient>) {
+        self.updated.lock().unwrap().push(updated.uri);
+    }
+
     fn get_info(&self) -> ClientConfig {
         let mut capabilities = ClientCapabilities::default();
         capabilities.elicitation = Some(ElicitationCapability::default());
@@ -324,6 +409,19 @@ async fn completions_are_those_of_the_server_of_the_prompt_or_resource() {
     }
 }
 
+/// Otherwise, a server could keep clients waiting, and take their memory.
+#[tokio::test]
+async fn lists_without_an_end_are_cut() {
+    let many = Library { endless: Some(1), ..library("many") };
+    let large = Library { endless: Some(300_000), ..library("large") };
+    let (clients, _gateway) = clients(&[many, large]).await;
+    for client in clients {
+        let prompts = client.list_all_prompts().await.unwrap();
+        let count = |prefix: &str| prompts.iter().filter(|prompt| prompt.name.starts_with(prefix)).count();
+        assert_eq!([count("many_"), count("large_")], [101, 3]);
+    }
+}
+
 #[tokio::test]
 async fn filters_apply_to_resources() {
     let gateway = Gateway::default();
@@ -358,4 +456,82 @@ async fn clients_are_notified_of_changes() {
     peer.notify_prompt_list_changed().await.unwrap();
     until(|| counts()[0] > before).await;
     assert_eq!(counts()[1], 1, "a server without resources changes none");
+}
+
+/// Log messages of servers reach the client during its own requests, from the level on that it wants, and before the answer.
+#[tokio::test]
+async fn log_messages_of_servers_reach_clients_that_want_them() {
+    for is_older in [false, true] {
+        let ([older, newest], _gateway) = clients(&[Library { is_older, ..library("docs") }]).await;
+        let greet = || GetPromptRequestParams::new("docs_greet");
+        for client in [&older, &newest] {
+            client.get_prompt(greet()).await.unwrap();
+            assert!(client.service().logs.lock().unwrap().is_empty(), "it wants none");
+        }
+        older.set_level(SetLevelRequestParams::new(LoggingLevel::Warning)).await.unwrap();
+        older.get_prompt(greet()).await.unwrap();
+        let mut options = PeerRequestOptions::no_options();
+        let mut meta = RequestMetaObject::new();
+        meta.set_log_level(LoggingLevel::Warning);
+        options.meta = Some(meta);
+        let request = ClientRequest::GetPromptRequest(GetPromptRequest::new(greet()));
+        newest.send_request_with_option(request, options).await.unwrap().await_response().await.unwrap();
+        for client in [&older, &newest] {
+            let logs = || client.service().logs.lock().unwrap().clone();
+            until(|| !logs().is_empty()).await;
+            let expected = json!({ "level": "error", "logger": "docs.shelf", "data": { "text": "${KEY}\\u200b" } });
+            assert_eq!(logs(), [expected], "{is_older}");
+        }
+    }
+}
+
+/// Whatever the versions of client and server, and until the client ends it.
+#[tokio::test]
+async fn updates_of_resources_reach_clients_that_subscribe() {
+    for is_older in [false, true] {
+        let docs = Library { is_older, ..library("docs") };
+        let ([older, newest], _gateway) = clients(&[docs.clone(), library("wiki")]).await;
+        older.list_all_prompts().await.unwrap();
+        let subscribed = |expected: &'static [&'static str]| {
+            let docs = docs.clone();
+            async move { until(|| *docs.subscribed.lock().unwrap() == expected).await }
+        };
+        let update = async || match is_older {
+            true => {
+                let peer = docs.peer.lock().unwrap().clone().unwrap();
+                let updated = ResourceUpdatedNotificationParam::new("docs://index");
+                peer.notify_resource_updated(updated).await.unwrap();
+            }
+            false => docs.updated.notify_waiters(),
+        };
+        older.subscribe(SubscribeRequestParams::new("docs+docs://index")).await.unwrap();
+        subscribed(&["docs://index"]).await;
+        let updated = Arc::clone(&older.service().updated);
+        let mut sent = 0;
+        while updated.lock().unwrap().is_empty() {
+            update().await;
+            sent += 1;
+            assert!(sent < 1_000, "no update arrives");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(updated.lock().unwrap()[0], "docs+docs://index", "as the client knows it");
+
+        let filter = SubscriptionFilter::builder().resource_subscriptions(["docs://index".to_owned()]).build();
+        let mut subscription = newest.listen(filter).await.unwrap();
+        let next = tokio::spawn(async move { (subscription.next().await, subscription) });
+        while !next.is_finished() {
+            update().await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let (notification, subscription) = next.await.unwrap();
+        let Ok(Some(ServerNotification::ResourceUpdatedNotification(updated))) = notification else {
+            panic!("{notification:?}")
+        };
+        assert_eq!(updated.params.uri, "docs://index");
+
+        drop(subscription);
+        older.unsubscribe(UnsubscribeRequestParams::new("docs+docs://index")).await.unwrap();
+        drop(newest);
+        subscribed(&[]).await;
+    }
 }

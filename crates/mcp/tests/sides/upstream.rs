@@ -56,7 +56,7 @@ async fn annotations_say_what_calls_do() {
 #[tokio::test]
 async fn content_other_than_text_is_passed_unchanged() {
     let fake = Fake::new(vec![tool("media", "", json!({ "type": "object" }))]);
-    let read = json!(["aW1hZ2U=", "image/png", "words", "demo://text", "resource_link", "demo://link"]);
+    let read = json!(["aW1hZ2U=", "image/png", "words\u{200b}", "demo://text", "resource_link", "demo://link"]);
     let code = "const [image, embedded, link] = LIST;
         return [image.data, image.mimeType, embedded.resource.text, embedded.resource.uri, link.type, link.uri]";
     let upstream = fake.open("api", UpstreamOptions::default()).await;
