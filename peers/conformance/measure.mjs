@@ -2,12 +2,13 @@
 //
 //   measure.mjs EXECBOX FIXTURES MODULES [--json] [SCENARIO...]
 //
-// The lists are those of the suite: `requirements/VERSION.yaml`. There are two legs: `client` runs the scenarios of clients against
-// EXECBOX, and `server` those of servers against FIXTURES.
+// The lists are those of the suite: `requirements/VERSION.yaml`. There are three legs: `client` runs the scenarios of clients against
+// EXECBOX, `server` those of servers against FIXTURES, and `gateway` the same through EXECBOX, which passes everything on.
 
 import { spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve as absolute } from "node:path";
 
 const VERSIONS = ["2025-11-25", "2026-07-28"];
 // How many scenarios run at once, and how long each may take, in milliseconds.
@@ -55,9 +56,9 @@ async function runServer(leg, url, { version, scenario }) {
 }
 
 // Runs scenarios, some at once.
-async function runAll(scenarios, run) {
+async function runAll(scenarios, run, places = PLACES) {
   const results = [];
-  await Promise.all(Array.from({ length: PLACES }, async () => {
+  await Promise.all(Array.from({ length: places }, async () => {
     for (let next; (next = scenarios.shift()); ) results.push(await run(next));
   }));
   return results.sort((a, b) => (a.version + a.scenario < b.version + b.scenario ? -1 : 1));
@@ -66,8 +67,12 @@ async function runAll(scenarios, run) {
 const runClients = () => runAll(VERSIONS.flatMap((version) => required(version, "client")), runClient);
 
 // Runs the scenarios of servers against the server at `url`.
-const runServers = (leg, url) =>
-  runAll(VERSIONS.flatMap((version) => required(version, "server")), (next) => runServer(leg, url, next));
+async function runServers(leg, url, placesOf = () => PLACES) {
+  const results = [];
+  for (const version of VERSIONS)
+    results.push(...(await runAll(required(version, "server"), (next) => runServer(leg, url, next), placesOf(version))));
+  return results;
+}
 
 // Starts a server that writes its URL to standard error, and lets `use` have the URL.
 async function serving(command, options, use) {
@@ -89,9 +94,26 @@ async function serving(command, options, use) {
   }
 }
 
+// Runs the scenarios of servers through a gateway, once it has the tools of the fixtures.
+async function runGateway() {
+  const directory = mkdtempSync(join(tmpdir(), "conformance-"));
+  const config = join(directory, "servers.json");
+  const server = { command: absolute(fixtures), expose: ["*"], prefix: false };
+  writeFileSync(config, JSON.stringify({ mcpServers: { fixtures: server } }));
+  try {
+    const options = ["mcp", "--config", config, "--layout", "passthrough", "--http", "127.0.0.1:0"];
+    // Log messages, which only the older version has, do not name their calls: they reach no client while calls of two are in
+    // progress.
+    return await serving(execbox, options, (url) => runServers("gateway", url, (version) => (version < "2026" ? 1 : PLACES)));
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+}
+
 const results = [
   ...(await runClients()),
   ...(await serving(fixtures, ["--http", "127.0.0.1:0"], (url) => runServers("server", url))),
+  ...(await runGateway()),
 ];
 
 const failed = results.filter(({ isOk }) => !isOk);
