@@ -289,7 +289,7 @@ const TOOLS: &[(&str, &str, &[&str])] = &[
     ("test_input_required_result_tampered_state", "Asks the user to confirm, and rejects other states", &[]),
     ("test_input_required_result_multiple_inputs", "Asks the user, the model and for roots at once", &[]),
     ("test_input_required_result_multi_round", "Asks the user twice; the second state has the first answer", &[]),
-    ("test_input_required_result_capabilities", "Asks whoever the client has: the user, or the model", &[]),
+    ("test_input_required_result_capabilities", "Asks the user or the model, as the client offers", &[]),
     ("test_missing_capability", "Asks the model, which the client may not have", &[]),
     ("test_streaming_elicitation", "Asks the user to confirm", &[]),
     ("test_trigger_tool_change", "Announces a change of the list of tools", &[]),

@@ -9,82 +9,109 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::{ResourceUpdatedNotificationParam, Tool};
-use rmcp::service::{Peer, RoleServer, SubscriptionContext, SubscriptionSendError};
+use rmcp::service::{Peer, RoleServer, SubscriptionContext, SubscriptionSendError, SubscriptionSink};
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::CodeServer;
-use super::watches::Watches;
-use crate::changes::Listed;
+use super::watches::{MAX_WATCHES, Watches};
+use crate::changes::{Listed, Updated};
 use crate::upstream::{LIST_PROMPTS, LIST_RESOURCES};
 
 /// Notifies `peer` of changes until its connection ends.
 pub(super) fn follow(server: &CodeServer, peer: Peer<RoleServer>, ended: CancellationToken) {
-    let mut shown = Shown::new(server);
-    let (watches, mut updates) = (Arc::clone(&server.session.watches), server.inner.options.changes.updates());
-    tokio::spawn(ended.run_until_cancelled_owned(async move {
-        loop {
-            let changed = tokio::select! {
-                changed = shown.changed() => changed,
-                update = updates.recv() => {
-                    for uri in update.iter().flat_map(|update| watches.of(update)) {
-                        let _ = peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await;
-                    }
-                    match update {
-                        Err(RecvError::Closed) => return,
-                        _ => continue,
-                    }
-                }
-            };
-            for list in changed {
+    let (shown, watches) = (Shown::new(server), Arc::clone(&server.session.watches));
+    let updates = server.inner.options.changes.updates();
+    tokio::spawn(
+        ended.run_until_cancelled_owned(async move { notify(shown, updates, &watches, &Receiver::Peer(peer)).await }),
+    );
+}
+
+/// Notifies a subscription of changes until it ends.
+pub(super) async fn serve(server: &CodeServer, subscription: SubscriptionContext) {
+    let (shown, watches) = (Shown::new(server), Watches::default());
+    let updates = server.inner.options.changes.updates();
+    let following = async {
+        // The protocol has no error for one of several resources.
+        for uri in subscription.accepted().resource_subscriptions.iter().flatten().take(MAX_WATCHES) {
+            let _ = server.watch(uri.clone(), subscription.request_context(), &watches).await;
+        }
+        notify(shown, updates, &watches, &Receiver::Subscription(subscription.sink())).await;
+    };
+    tokio::select! {
+        () = subscription.cancelled() => {}
+        () = following => {}
+    }
+}
+
+/// Where notifications go.
+enum Receiver<'a> {
+    Peer(Peer<RoleServer>),
+    Subscription(&'a SubscriptionSink),
+}
+
+impl Receiver<'_> {
+    /// Returns whether further notifications can be sent.
+    async fn list_changed(&self, list: List) -> bool {
+        match self {
+            Self::Peer(peer) => {
                 let sent = match list {
                     List::Tools => peer.notify_tool_list_changed().await,
                     List::Prompts => peer.notify_prompt_list_changed().await,
                     List::Resources => peer.notify_resource_list_changed().await,
                 };
-                if sent.is_err() {
-                    return;
-                }
+                sent.is_ok()
+            }
+            Self::Subscription(sink) => {
+                let sent = match list {
+                    List::Tools => sink.notify_tool_list_changed().await,
+                    List::Prompts => sink.notify_prompt_list_changed().await,
+                    List::Resources => sink.notify_resource_list_changed().await,
+                };
+                matches!(sent, Ok(()) | Err(SubscriptionSendError::NotificationNotAccepted(_)))
             }
         }
-    }));
+    }
+
+    async fn updated(&self, uri: String) {
+        match self {
+            Self::Peer(peer) => {
+                let _ = peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await;
+            }
+            Self::Subscription(sink) => {
+                let _ = sink.notify_resource_updated(uri).await;
+            }
+        }
+    }
 }
 
-/// Notifies a subscription of changes until it ends.
-pub(super) async fn serve(server: &CodeServer, subscription: SubscriptionContext) {
-    let mut shown = Shown::new(server);
-    let (watches, mut updates) = (Watches::default(), server.inner.options.changes.updates());
-    for uri in subscription.accepted().resource_subscriptions.iter().flatten() {
-        // The protocol has no error for one of several resources.
-        let _ = server.watch(uri.clone(), subscription.request_context(), &watches).await;
-    }
-    let sink = subscription.sink();
+/// Notifies of changes of lists and updates of resources.
+async fn notify(
+    mut shown: Shown,
+    mut updates: broadcast::Receiver<Updated>,
+    watches: &Watches,
+    receiver: &Receiver<'_>,
+) {
     loop {
-        let changed = tokio::select! {
-            () = subscription.cancelled() => return,
-            changed = shown.changed() => changed,
-            update = updates.recv() => {
-                for uri in update.iter().flat_map(|update| watches.of(update)) {
-                    let _ = sink.notify_resource_updated(uri).await;
-                }
-                match update {
-                    Err(RecvError::Closed) => return,
-                    _ => continue,
+        tokio::select! {
+            changed = shown.changed() => {
+                for list in changed {
+                    if !receiver.list_changed(list).await {
+                        return;
+                    }
                 }
             }
-        };
-        for list in changed {
-            let sent = match list {
-                List::Tools => sink.notify_tool_list_changed().await,
-                List::Prompts => sink.notify_prompt_list_changed().await,
-                List::Resources => sink.notify_resource_list_changed().await,
-            };
-            match sent {
-                Ok(()) | Err(SubscriptionSendError::NotificationNotAccepted(_)) => {}
-                Err(_) => return,
-            }
+            update = updates.recv() => match update {
+                Ok(update) => {
+                    for uri in watches.of(&update) {
+                        receiver.updated(uri).await;
+                    }
+                }
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return,
+            },
         }
     }
 }

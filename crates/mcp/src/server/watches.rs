@@ -48,4 +48,4 @@ impl Watches {
 }
 
 /// How many resources a client may watch at once.
-const MAX_WATCHES: usize = 256;
+pub(super) const MAX_WATCHES: usize = 256;

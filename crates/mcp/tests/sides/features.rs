@@ -422,6 +422,27 @@ async fn lists_without_an_end_are_cut() {
     }
 }
 
+/// A client of either generation watches at most 256 resources.
+#[tokio::test]
+async fn clients_watch_a_limited_number_of_resources() {
+    let docs = library("docs");
+    let ([older, newest], _gateway) = clients(std::slice::from_ref(&docs)).await;
+    let uris = (0..2_000).map(|number| format!("docs://{number}"));
+    let filter = SubscriptionFilter::builder().resource_subscriptions(uris).build();
+    let subscription = newest.listen(filter).await.unwrap();
+    until(|| docs.subscribed.lock().unwrap().len() == 256).await;
+    drop(subscription);
+    until(|| docs.subscribed.lock().unwrap().is_empty()).await;
+    for number in 0..256 {
+        older.subscribe(SubscribeRequestParams::new(format!("docs://{number}"))).await.unwrap();
+    }
+    let ServiceError::McpError(error) = older.subscribe(SubscribeRequestParams::new("docs://256")).await.unwrap_err()
+    else {
+        panic!("another error")
+    };
+    assert_eq!(error.message, "too many resources are watched; end another subscription");
+}
+
 #[tokio::test]
 async fn filters_apply_to_resources() {
     let gateway = Gateway::default();
