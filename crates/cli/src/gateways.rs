@@ -78,7 +78,7 @@ impl From<Status> for Server {
         let (state, tools, reason) = match state {
             ServerState::Connecting => (State::Starting, None, None),
             ServerState::Ready { tools, .. } => (State::Ready, Some(tools), None),
-            ServerState::Failed { reason } => (State::Failed, None, Some(reason)),
+            ServerState::Failed(failure) => (State::Failed, None, Some(failure.to_string())),
             ServerState::Skipped { reason } => (State::Skipped, None, Some(reason.to_string())),
             ServerState::Closed => (State::Closed, None, None),
         };

@@ -401,7 +401,7 @@ pub(crate) fn skipped_lines(config: &Config) -> Vec<(String, bool)> {
 /// further lines.
 pub(crate) fn state_line(status: &Status) -> (String, bool) {
     let is_failure = match &status.state {
-        ServerState::Failed { .. } => true,
+        ServerState::Failed(_) => true,
         ServerState::Skipped { reason } => reason.is_failure(),
         _ => false,
     };
@@ -434,7 +434,7 @@ pub(crate) fn note_lines(status: &Status) -> Vec<(String, bool)> {
 /// The state of a server in one line.
 fn line(Status { name, namespace, state }: &Status) -> String {
     let mut line = format!("server {name:?}");
-    if name != namespace && !matches!(state, ServerState::Failed { .. } | ServerState::Skipped { .. }) {
+    if name != namespace && !matches!(state, ServerState::Failed(_) | ServerState::Skipped { .. }) {
         let _ = write!(line, " (in code: `{namespace}`)");
     }
     let _ = match state {
@@ -443,7 +443,7 @@ fn line(Status { name, namespace, state }: &Status) -> String {
         ServerState::Ready { tools, filtered, .. } => {
             write!(line, ": {} ({filtered} filtered)", tools_of(*tools))
         }
-        ServerState::Failed { reason } => write!(line, ": {reason}"),
+        ServerState::Failed(failure) => write!(line, ": {failure}"),
         ServerState::Skipped { reason } => write!(line, " skipped: {reason}"),
         ServerState::Closed => write!(line, ": closed"),
     };

@@ -2,6 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use unicode_normalization::UnicodeNormalization as _;
+
+use crate::text::is_hidden;
+
 /// Words that are not identifiers in strict-mode module code, sorted.
 #[rustfmt::skip]
 const RESERVED: &[&str] = &[
@@ -29,14 +33,23 @@ const GLOBALS: &[&str] = &[
     "structuredClone", "undefined", "unescape",
 ];
 
-/// The most characters of a safe name before it is numbered. Longer names are cut.
+/// The most characters of a safe name before it is numbered, and of a name from which one is made. Longer names are cut.
 const MAX_SAFE_NAME: usize = 128;
+const MAX_READ: usize = 1_024;
+
+/// How many characters of a name without letters and digits are told apart.
+const MAX_CODES: usize = 16;
 
 /// Whether `name` is an identifier in an ECMAScript module: letters and digits of any script, `_` and `$`, not starting with
 /// a digit, and not a reserved word.
 pub fn is_identifier(name: &str) -> bool {
-    let starts = |c| matches!(c, '_' | '$') || unicode_id_start::is_id_start(c);
-    name.starts_with(starts) && name.chars().all(is_identifier_part) && RESERVED.binary_search(&name).is_err()
+    name.starts_with(starts_identifier)
+        && name.chars().all(is_identifier_part)
+        && RESERVED.binary_search(&name).is_err()
+}
+
+fn starts_identifier(c: char) -> bool {
+    matches!(c, '_' | '$') || unicode_id_start::is_id_start(c)
 }
 
 /// Whether identifiers can contain `c`.
@@ -57,10 +70,9 @@ pub(crate) fn is_function_name(name: &str) -> bool {
 /// Why a provider's name is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderNameError {
-    /// Not an ASCII identifier.
+    /// Not an identifier, or one with hidden characters.
     #[error(
-        "invalid provider name {0:?}: expected ASCII letters, digits, `_` and `$`, not starting with a digit, and not a \
-         reserved word"
+        "invalid provider name {0:?}: expected letters, digits, `_` and `$`, not starting with a digit, and not a reserved word"
     )]
     NotAnIdentifier(String),
     /// The name of a global of every guest.
@@ -73,7 +85,7 @@ pub enum ProviderNameError {
 
 /// Checks the name of a provider: that of a global in guest code.
 pub fn check_provider_name(name: &str) -> Result<(), ProviderNameError> {
-    if !name.is_ascii() || !is_identifier(name) || MAGIC.contains(&name) {
+    if !is_identifier(name) || name.contains(is_hidden) || MAGIC.contains(&name) {
         return Err(ProviderNameError::NotAnIdentifier(name.to_owned()));
     }
     if GLOBALS.binary_search(&name).is_ok() {
@@ -94,48 +106,21 @@ pub(crate) fn check_provider_names<'a>(names: impl IntoIterator<Item = &'a str>)
     Ok(())
 }
 
-/// Assigns distinct safe names to the tools of one provider.
+/// The safe name of a tool whose name is `original`: what code writes after the dot.
+///
+/// Letters, digits and marks of all scripts stay, in the form NFKC; each run of other characters becomes one `_`.
 ///
 /// ```
-/// let mut names = execbox_core::names::SafeNames::default();
-/// assert_eq!(names.assign("scrape-url"), "scrape_url");
-/// assert_eq!(names.assign("scrape.url"), "scrape_url__2");
-/// assert_eq!(names.assign("delete"), "delete_");
+/// use execbox_core::names::safe_name;
+///
+/// assert_eq!(safe_name("scrape-url"), "scrape_url");
+/// assert_eq!(safe_name("予定を作成"), "予定を作成");
+/// assert_eq!(safe_name("delete"), "delete_");
 /// ```
-#[derive(Debug, Default)]
-pub struct SafeNames {
-    /// Every assigned name, with the last number that was added to it.
-    taken: HashMap<String, u32>,
-}
-
-impl SafeNames {
-    /// The safe name of the tool `original`, different from all that were assigned before.
-    pub fn assign(&mut self, original: &str) -> String {
-        self.number(&safe_name(original))
-    }
-
-    /// As [`assign`](Self::assign), but reserved words stay as they are: `delete` can follow a dot.
-    pub fn assign_reserved(&mut self, original: &str) -> String {
-        let is_reserved = RESERVED.binary_search(&original).is_ok();
-        if is_reserved { self.number(original) } else { self.assign(original) }
-    }
-
-    fn number(&mut self, base: &str) -> String {
-        let mut name = base.to_owned();
-        while self.taken.contains_key(&name) {
-            let number = self.taken.entry(base.to_owned()).or_insert(1);
-            *number += 1;
-            name = format!("{base}__{number}");
-        }
-        self.taken.insert(name.clone(), 1);
-        name
-    }
-}
-
-fn safe_name(original: &str) -> String {
+pub fn safe_name(original: &str) -> String {
     let mut name = String::with_capacity(original.len().min(MAX_SAFE_NAME));
-    for c in original.chars().take(MAX_SAFE_NAME) {
-        if is_name_char(c) {
+    for c in original.chars().take(MAX_READ).nfkc().take(MAX_SAFE_NAME) {
+        if is_name_char(c) || !c.is_ascii() && unicode_id_start::is_id_continue(c) && !is_hidden(c) {
             name.push(c);
         } else if !name.ends_with('_') {
             name.push('_');
@@ -143,13 +128,60 @@ fn safe_name(original: &str) -> String {
     }
     let name = name.trim_matches('_');
     if name.is_empty() {
-        "tool".to_owned()
-    } else if name.starts_with(|c: char| c.is_ascii_digit()) {
+        unreadable(original)
+    } else if !name.starts_with(starts_identifier) {
         format!("_{name}")
     } else if RESERVED.binary_search(&name).is_ok() || MAGIC.contains(&name) {
         format!("{name}_")
     } else {
         name.to_owned()
+    }
+}
+
+/// The safe name of a tool whose name has no letter and no digit: with the numbers of its characters, `tool_1f4c5`.
+fn unreadable(original: &str) -> String {
+    let codes = original.chars().filter(|c| *c != '_').take(MAX_CODES);
+    codes.fold("tool".to_owned(), |name, c| format!("{name}_{:x}", u32::from(c)))
+}
+
+/// Distinct safe names of the tools of one provider. Of tools with the same safe name, the one with exactly that name keeps
+/// it, and the others are numbered. The order of the tools changes nothing.
+///
+/// ```
+/// let names = execbox_core::names::safe_names(&["scrape.url", "scrape url", "scrape_url"]);
+/// assert_eq!(names, ["scrape_url__3", "scrape_url__2", "scrape_url"]);
+/// ```
+pub fn safe_names(originals: &[&str]) -> Vec<String> {
+    distinct(originals, |original| safe_name(original))
+}
+
+/// Distinct names, each made of a name in `originals` by `safe`.
+pub fn distinct<'a>(originals: &[&'a str], safe: impl Fn(&'a str) -> String) -> Vec<String> {
+    let mut names: Vec<String> = originals.iter().map(|original| safe(original)).collect();
+    let mut order: Vec<usize> = (0..names.len()).collect();
+    order.sort_by_key(|&at| (names[at] != originals[at], originals[at], at));
+    let mut taken = Taken::default();
+    for at in order {
+        names[at] = taken.number(&names[at]);
+    }
+    names
+}
+
+/// Names that are taken, each with the last number that was added to it.
+#[derive(Default)]
+struct Taken(HashMap<String, u32>);
+
+impl Taken {
+    /// `base`, or `base` with the first number that makes a name which is not taken.
+    fn number(&mut self, base: &str) -> String {
+        let mut name = base.to_owned();
+        while self.0.contains_key(&name) {
+            let number = self.0.entry(base.to_owned()).or_insert(1);
+            *number += 1;
+            name = format!("{base}__{number}");
+        }
+        self.0.insert(name.clone(), 1);
+        name
     }
 }
 
@@ -191,7 +223,19 @@ mod tests {
             ("constructor", "constructor_"),
             ("prototype", "prototype_"),
             ("toString", "toString_"),
-            ("日本", "tool"),
+            ("予定を作成", "予定を作成"),
+            ("स्थान-खोजें", "स्थान_खोजें"),
+            ("قراءة ملف", "قراءة_ملف"),
+            ("می\u{200c}خواهم", "می_خواهم"),
+            ("cafe\u{301}", "café"),
+            ("ｓｅａｒｃｈ①", "search1"),
+            ("\u{301}a", "_\u{301}a"),
+            ("٣ أيام", "_٣_أيام"),
+            ("a\u{3164}b\u{e0100}c\u{202e}", "a_b_c"),
+            ("ｄｅｌｅｔｅ", "delete_"),
+            ("📅", "tool_1f4c5"),
+            ("__📅!", "tool_1f4c5_21"),
+            ("___", "tool"),
             ("", "tool"),
             ("$ok", "$ok"),
         ] {
@@ -200,19 +244,45 @@ mod tests {
     }
 
     #[test]
-    fn colliding_names_are_numbered() {
-        let mut names = SafeNames::default();
-        let given: Vec<_> = ["a", "a!", "a__2", "a?", "-a"].iter().map(|n| names.assign(n)).collect();
-        assert_eq!(given, ["a", "a__2", "a__2__2", "a__3", "a__4"]);
-        let mut names = SafeNames::default();
-        let given: Vec<_> = ["delete", "delete", "then", "a b"].iter().map(|n| names.assign_reserved(n)).collect();
-        assert_eq!(given, ["delete", "delete__2", "then_", "a_b"]);
+    fn names_that_are_safe_already_are_kept_and_others_are_numbered_in_any_order() {
+        let pairs = [
+            ("a-b", "a_b__2"),
+            ("a_b", "a_b"),
+            ("a.b", "a_b__4"),
+            ("a_b__3", "a_b__3"),
+            ("-x", "x"),
+            ("x!", "x__2"),
+            ("📅", "tool_1f4c5"),
+            ("🗑", "tool_1f5d1"),
+            ("tool", "tool"),
+        ];
+        for turn in 0..pairs.len() {
+            let mut pairs = pairs;
+            pairs.rotate_left(turn);
+            for pairs in [pairs, {
+                pairs.reverse();
+                pairs
+            }] {
+                assert_eq!(safe_names(&pairs.map(|(original, _)| original)), pairs.map(|(_, safe)| safe));
+            }
+        }
+        assert_eq!(safe_names(&["a", "a"]), ["a", "a__2"]);
+        let long = ["x".repeat(200), "x".repeat(201)];
+        let safe = safe_names(&long.each_ref().map(String::as_str));
+        assert_eq!(safe, ["x".repeat(128), "x".repeat(128) + "__2"]);
+    }
+
+    #[test]
+    fn safe_names_are_short_whatever_they_are_made_from() {
+        for hostile in ["\u{301}".repeat(1 << 20), "\u{fdfa}".repeat(1 << 20), "📅".repeat(1 << 20)] {
+            assert!(safe_name(&hostile).chars().count() <= MAX_SAFE_NAME + 1, "{hostile:.10}");
+        }
     }
 
     #[test]
     fn provider_names_are_checked() {
-        assert_eq!(check_provider_names(["tools", "github"]), Ok(()));
-        for bad in ["", "my-tools", "2x", "class", "then", "__proto__", "a b", "é"] {
+        assert_eq!(check_provider_names(["tools", "github", "größe", "天気"]), Ok(()));
+        for bad in ["", "my-tools", "2x", "class", "then", "__proto__", "a b", "a\u{200d}b", "a\u{fe0f}"] {
             assert_eq!(check_provider_name(bad), Err(ProviderNameError::NotAnIdentifier(bad.into())));
         }
         assert_eq!(check_provider_name("JSON"), Err(ProviderNameError::Global("JSON".into())));

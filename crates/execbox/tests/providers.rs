@@ -184,8 +184,8 @@ fn invalid_providers_are_rejected_with_a_reason() {
     let reason = |built: Result<Provider, ProviderError>| built.unwrap_err().to_string();
     assert_eq!(
         reason(Provider::builder("my-tools").build()),
-        "invalid provider name \"my-tools\": expected ASCII letters, digits, `_` and `$`, not starting with a digit, and not \
-         a reserved word"
+        "invalid provider name \"my-tools\": expected letters, digits, `_` and `$`, not starting with a digit, and not a \
+         reserved word"
     );
     assert_eq!(
         reason(Provider::builder("Math").build()),

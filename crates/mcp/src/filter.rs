@@ -1,7 +1,7 @@
 //! Filters of the tools of a server: which can be called, which clients see, and which need approval.
 
 use execbox::Effect;
-use execbox::core::names::SafeNames;
+use execbox::core::names::safe_name;
 pub use execbox::policy::Pattern;
 
 /// Selects the tools of one server by their names, and by the effects that the server states. By default, every tool passes.
@@ -137,7 +137,7 @@ struct Names<'a> {
 
 impl<'a> Names<'a> {
     fn of(tool: &'a str) -> Self {
-        Self { own: tool, safe: SafeNames::default().assign(tool) }
+        Self { own: tool, safe: safe_name(tool) }
     }
 
     fn match_any(&self, pattern: &Pattern) -> bool {

@@ -25,6 +25,13 @@ pub(crate) fn http_failure(error: &reqwest::Error) -> String {
     }
 }
 
+/// Whether the same request may succeed later: the server was not reached, or the connection was lost.
+pub(crate) fn is_temporary(error: &reqwest::Error) -> bool {
+    let is_of_tls = causes(error).any(<dyn Error>::is::<rustls::Error>);
+    let is_lost = !error.is_redirect() && (!error.is_decode() || causes(error).any(<dyn Error>::is::<hyper::Error>));
+    !is_of_tls && is_lost && !(error.is_connect() && connect_failure(error) == UNKNOWN_HOST)
+}
+
 /// An error and its causes.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error| {
@@ -49,10 +56,12 @@ fn connect_failure(error: &reqwest::Error) -> &'static str {
         ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable | ErrorKind::NetworkDown => "no route to its host",
         ErrorKind::TimedOut => "no answer",
         // Only looking a name up fails without a code of the system.
-        _ if error.raw_os_error().is_none() => "host name not found",
+        _ if error.raw_os_error().is_none() => UNKNOWN_HOST,
         _ => "the system refuses",
     }
 }
+
+const UNKNOWN_HOST: &str = "host name not found";
 
 fn tls_failure(error: &rustls::Error) -> String {
     let reason = match error {

@@ -10,7 +10,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use execbox::core::names::SafeNames;
+use execbox::core::names::safe_name;
 use execbox::{Cause, ExecuteError, Provider};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
@@ -23,7 +23,8 @@ use crate::backoff::Backoff;
 use crate::config::{Config, ServerConfig, SkipReason, Skipped, Transport};
 use crate::server::{AbsentTool, Unavailability, UnavailableNamespace};
 use crate::upstream::{
-    ChildCommand, Imported, LineSink, RejectedTool, Remote, Upstream, UpstreamError, UpstreamOptions, Warning,
+    ChildCommand, Imported, LineSink, RejectedTool, Remote, ServerFailure, Upstream, UpstreamError, UpstreamOptions,
+    Warning,
 };
 use crate::{AskFilter, Pattern, Secrets};
 
@@ -58,11 +59,11 @@ enum State {
     Connecting {
         task: AbortHandle,
         /// Why the attempt before this one failed.
-        failed: Option<String>,
+        failed: Option<ServerFailure>,
     },
     Ready(Upstream),
     Failed {
-        reason: String,
+        failure: ServerFailure,
         retry_at: Instant,
     },
     Closed,
@@ -98,10 +99,7 @@ pub enum ServerState {
         warnings: Vec<Warning>,
     },
     /// The connection failed, and is tried again after a pause; or the server has no valid login any more.
-    Failed {
-        /// The reason, as a clause without a subject: `failed to start: program not found: …`.
-        reason: String,
-    },
+    Failed(ServerFailure),
     /// The configuration has the server, but its entry is not used.
     Skipped {
         /// The reason.
@@ -247,11 +245,8 @@ impl Servers {
     pub fn unavailable(&self) -> Vec<UnavailableNamespace> {
         let missing = self.status().into_iter().filter_map(|Status { namespace: name, state, .. }| {
             let (reason, state) = match state {
-                ServerState::Connecting => ("is starting".to_owned(), Unavailability::Temporary),
-                // The third clause has the details: `failed to start: program not found: /opt/server`.
-                ServerState::Failed { reason } => {
-                    (reason.split(": ").take(2).collect::<Vec<_>>().join(": "), Unavailability::Temporary)
-                }
+                ServerState::Connecting => ("its server is still starting".to_owned(), Unavailability::Starting),
+                ServerState::Failed(failure) => (failure.for_models(), Unavailability::Failed(failure.is_temporary)),
                 ServerState::Skipped { reason } if reason.is_failure() => {
                     (reason.for_models(), Unavailability::Skipped)
                 }
@@ -275,7 +270,7 @@ impl Servers {
     /// Why a tool that a server has, by its name or its safe name, cannot be called.
     pub fn absent_tool(&self, namespace: &str, tool: &str) -> Option<AbsentTool> {
         let imported = self.imported(namespace)?;
-        let is_named = |name: &str| name == tool || SafeNames::default().assign(name) == tool;
+        let is_named = |name: &str| name == tool || safe_name(name) == tool;
         if imported.filtered.iter().any(|name| is_named(name)) {
             return Some(AbsentTool::Denied);
         }
@@ -412,7 +407,7 @@ impl Servers {
             member.set_connected(connected.unwrap_or(Err(UpstreamError::Panicked)));
             changes.notify();
         });
-        let failed = if let State::Failed { reason, .. } = state { Some(std::mem::take(reason)) } else { None };
+        let failed = if let State::Failed { failure, .. } = state { Some(failure.clone()) } else { None };
         *state = State::Connecting { task: task.abort_handle(), failed };
     }
 }
@@ -446,34 +441,36 @@ impl Member {
         }
         *state = match connected {
             Ok(upstream) => State::Ready(upstream),
-            Err(error) => State::Failed {
-                reason: self.options.secrets.redact(reason(error)) + self.hint(),
-                retry_at: self.backoff.next_attempt(),
-            },
+            Err(error) => {
+                let mut failure = failure(error);
+                failure.reason = self.options.secrets.redact(failure.reason);
+                failure.hint = self.hint();
+                State::Failed { failure, retry_at: self.backoff.next_attempt() }
+            }
         };
     }
 
     /// The remedy for a common mistake in configurations.
-    fn hint(&self) -> &'static str {
+    fn hint(&self) -> Option<&'static str> {
         match &self.config.transport {
             Transport::Stdio { command, .. } if command.contains(' ') && !Path::new(command).exists() => {
-                "; `command` is the program only, its arguments belong in `args`"
+                Some("`command` is the program only, its arguments belong in `args`")
             }
-            _ => "",
+            _ => None,
         }
     }
 
     fn status(&self) -> Status {
         let state = match &*self.lock() {
             State::Connecting { failed: None, .. } => ServerState::Connecting,
-            State::Ready(upstream) if let Some(reason) = upstream.problem() => ServerState::Failed { reason },
+            State::Ready(upstream) if let Some(failure) = upstream.problem() => ServerState::Failed(failure),
             State::Ready(upstream) => {
                 let Imported { provider, rejected, filtered, unmatched_patterns, warnings, .. } = upstream.imported();
                 let (tools, filtered) = (provider.manifest().tools.len(), filtered.len());
                 ServerState::Ready { tools, rejected, filtered, unmatched_patterns, warnings }
             }
-            State::Connecting { failed: Some(reason), .. } | State::Failed { reason, .. } => {
-                ServerState::Failed { reason: reason.clone() }
+            State::Connecting { failed: Some(failure), .. } | State::Failed { failure, .. } => {
+                ServerState::Failed(failure.clone())
             }
             State::Closed => ServerState::Closed,
         };
@@ -501,11 +498,11 @@ fn prefixed(namespace: &str, sink: &LineSink) -> LineSink {
     LineSink::new(move |line| sink.send(&format!("{namespace}: {line}")))
 }
 
-/// The message without the name of the server, which a [`Status`] has already.
-fn reason(error: UpstreamError) -> String {
+/// The failure without the name of the server, which a [`Status`] has already.
+fn failure(error: UpstreamError) -> ServerFailure {
     match error {
-        UpstreamError::Connect { reason, .. } => reason,
-        UpstreamError::List { reason, .. } => format!("failed to list its tools: {reason}"),
-        error => error.to_string(),
+        UpstreamError::Connect { failure, .. } => failure,
+        UpstreamError::List { reason, .. } => ServerFailure::new(format!("failed to list its tools: {reason}")),
+        error => ServerFailure::new(error.to_string()),
     }
 }

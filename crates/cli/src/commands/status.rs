@@ -49,8 +49,13 @@ fn table(gateway: &Gateway) -> String {
     for server in &gateway.servers {
         let tools = server.tools.map(tools_of);
         let detail = server.reason.clone().or(tools).unwrap_or_default();
-        let detail = detail.lines().next().unwrap_or_default();
-        lines.push(format!("  {:width$}  {:8}  {detail}", name(server), server.state.name()));
+        let mut detail = detail.lines();
+        let first = detail.next().unwrap_or_default();
+        lines.push(format!("  {:width$}  {:8}  {first}", name(server), server.state.name()));
+        let output: Vec<_> = detail.filter(|line| is_output(line)).collect();
+        lines.extend(
+            output.iter().skip(output.len().saturating_sub(MAX_OUTPUT)).map(|line| format!("    {}", line.trim())),
+        );
         lines.extend(server.notes.iter().take(MAX_NOTES).map(|note| format!("    {note}")));
         if let Some(more) = server.notes.len().checked_sub(MAX_NOTES + 1) {
             lines.push(format!("    {} more: see `execbox status --json`", more + 1));
@@ -60,11 +65,17 @@ fn table(gateway: &Gateway) -> String {
     lines.join("\n")
 }
 
+/// Whether a line of the standard error of a failed server is shown: no frame of a stack, no punctuation.
+fn is_output(line: &str) -> bool {
+    !line.trim_start().starts_with("at ") && line.chars().filter(|c| c.is_alphanumeric()).count() >= 3
+}
+
 /// The maximum width of the first column, in characters.
 const MAX_NAME: usize = 40;
 
-/// How many notes about a server are shown.
+/// How many notes about a server are shown, and how many lines of its output.
 const MAX_NOTES: usize = 3;
+const MAX_OUTPUT: usize = 5;
 
 const EXIT_CODES: &str = "\
 Exit codes:

@@ -15,8 +15,7 @@ use futures_util::FutureExt as _;
 use serde_json::Value as Json;
 use tokio_util::sync::CancellationToken;
 
-use crate::call::Attached;
-use crate::call::{CallWaits, PendingApprovals, ToolContext};
+use crate::call::{Attached, CallWaits, PendingApprovals, ToolContext};
 use crate::events::{CallEnd, Observation};
 use crate::in_flight::InFlight;
 use crate::policy::ProposedCall;
@@ -152,10 +151,15 @@ pub(crate) async fn call_tool(
         Ok(output) => CallEnd::Returned { bytes: json_size(output) },
         Err(error) => CallEnd::Failed { code: error.code, message: &error.message },
     });
-    result.map(Some)
+    result.map(Some).map_err(|error| {
+        let failed = failed_call_prefix(provider.name(), &host_tool.safe_name);
+        let message = if provider.names_failed_calls() { failed + &error.message } else { error.message };
+        ExecuteError { message, ..error }
+    })
 }
 
-/// Checks the input, asks the policies, calls the function and checks the result.
+/// Checks the input, asks the policies, calls the function and checks the result. Failures do not name the call if the provider
+/// names failed calls.
 async fn checked_call(
     provider: &Provider,
     tool: &HostTool,
@@ -163,8 +167,11 @@ async fn checked_call(
     context: ToolContext,
     caller: &CallerSource,
 ) -> Result<Json, ExecuteError> {
+    let name = name_of(provider, tool);
+    let says = |plain: &str, named: String| if provider.names_failed_calls() { plain.to_owned() } else { named };
     let input = input.unwrap_or_else(|| Schema::omitted_input(tool.input.as_deref()));
-    let input = check(tool.input.as_ref(), input, "input", || format!("Invalid input for {}", name_of(provider, tool)));
+    let input =
+        check(tool.input.as_ref(), input, "input", || says("invalid input", format!("Invalid input for {name}")));
     let input = input.await?;
     for policy in provider.policies() {
         let (program, functions) = (caller.script.as_deref(), caller.functions.as_slice());
@@ -176,10 +183,11 @@ async fn checked_call(
     let output = match call {
         Ok(Ok(output)) => output,
         Ok(Err(error)) => return Err(ExecuteError::new(error.code, error.message)),
-        Err(_panic) => return Err(ExecuteError::tool(format!("{} crashed", name_of(provider, tool)))),
+        Err(_panic) => return Err(ExecuteError::tool(says("the tool crashed", format!("{name} crashed")))),
     };
     let output = check(tool.output.as_ref(), output, "result", || {
-        format!("{} returned a result that does not match its output schema", name_of(provider, tool))
+        let mismatch = "returned a result that does not match its output schema";
+        says(&format!("it {mismatch}"), format!("{name} {mismatch}"))
     });
     output.await
 }
@@ -194,6 +202,11 @@ async fn check(
     let Some(schema) = schema else { return Ok(value) };
     let checked = schema.check_async(value, what).await;
     checked.map_err(|failures| ExecuteError::new(ErrorCode::ValidationError, format!("{}: {failures}", sentence())))
+}
+
+/// What the messages of a failed call begin with, if its provider names failed calls.
+pub(crate) fn failed_call_prefix(provider: &str, tool: &str) -> String {
+    format!("{provider}.{tool} failed: ")
 }
 
 fn name_of(provider: &Provider, tool: &HostTool) -> String {

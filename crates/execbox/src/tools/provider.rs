@@ -1,18 +1,19 @@
 //! Providers: tools under one name, with checked names and compiled schemas.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
 use execbox_core::budget::{Budget, Charge, Exhausted, Refused};
 use execbox_core::manifest::{ProviderManifest, ToolManifest};
 use execbox_core::memory;
-use execbox_core::names::{self, ProviderNameError, SafeNames};
+use execbox_core::names::{self, ProviderNameError};
 use serde_json::Value as Json;
 
 use crate::call::Effect;
 use crate::policy::Policy;
 use crate::tools::declarations::{Namespace, ToolSignature};
+use crate::tools::dispatch::failed_call_prefix;
 use crate::tools::schema::{Reading, Schema, SchemaError, UncheckedPart};
 use crate::tools::tool::{HostFunction, Tool};
 
@@ -45,6 +46,7 @@ pub struct Provider {
 struct Inner {
     name: Arc<str>,
     description: Option<String>,
+    names_failed_calls: bool,
     manifest: Arc<ProviderManifest>,
     tools: Vec<HostTool>,
     by_safe_name: HashMap<Arc<str>, usize>,
@@ -71,6 +73,7 @@ pub(crate) struct HostTool {
 pub struct ProviderBuilder {
     name: String,
     description: Option<String>,
+    names_failed_calls: bool,
     tools: Vec<Tool>,
     budget: Budget,
 }
@@ -138,7 +141,13 @@ impl Provider {
     /// Builds a provider. `name` is the name of the global in guest code: an identifier that is neither a reserved word nor
     /// an existing global.
     pub fn builder(name: impl Into<String>) -> ProviderBuilder {
-        ProviderBuilder { name: name.into(), description: None, tools: Vec::new(), budget: Budget::new(usize::MAX) }
+        ProviderBuilder {
+            name: name.into(),
+            description: None,
+            names_failed_calls: false,
+            tools: Vec::new(),
+            budget: Budget::new(usize::MAX),
+        }
     }
 
     /// Returns the same tools with a policy that decides about their calls. A provider can have several policies: each must
@@ -202,6 +211,17 @@ impl Provider {
         &self.policies
     }
 
+    /// Whether the messages of failed calls begin with the call.
+    pub(crate) fn names_failed_calls(&self) -> bool {
+        self.inner.names_failed_calls
+    }
+
+    /// The message of a failed call of a tool without the call, if this provider puts that before it.
+    pub fn bare_message<'a>(&self, safe_name: &str, message: &'a str) -> &'a str {
+        let named = if self.names_failed_calls() { failed_call_prefix(self.name(), safe_name).len() } else { 0 };
+        message.get(named..).unwrap_or(message)
+    }
+
     pub(crate) fn index_of(&self, safe_name: &str) -> Option<usize> {
         self.inner.by_safe_name.get(safe_name).copied()
     }
@@ -229,6 +249,14 @@ impl ProviderBuilder {
     #[must_use]
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
+        self
+    }
+
+    /// Puts the call before the message of each failed call: `shop.get_order failed: …`. The message then shows which of several
+    /// calls it is about, also where code catches and logs it. Default: messages of tools reach the guest word for word.
+    #[must_use]
+    pub fn name_failed_calls(mut self) -> Self {
+        self.names_failed_calls = true;
         self
     }
 
@@ -279,9 +307,10 @@ impl ProviderBuilder {
     fn assemble(self, reading: Reading) -> Result<(Provider, Vec<ProviderError>), ProviderNameError> {
         names::check_provider_name(&self.name)?;
         let mut assembly = Assembly::new(&self.name, &self.budget, reading);
-        for tool in self.tools {
+        let safe_names = safe_names(&self.tools);
+        for (tool, safe_name) in self.tools.into_iter().zip(safe_names) {
             let name = tool.name.clone();
-            if let Err(error) = assembly.add(tool) {
+            if let Err(error) = assembly.add(tool, safe_name) {
                 let error = match error {
                     ProviderError::Schema { reason: SchemaError::Size(reason @ Refused::Exhausted(_)), .. } => {
                         ProviderError::Budget { provider: self.name.clone(), tool: name, reason }
@@ -295,7 +324,8 @@ impl ProviderBuilder {
         let types = types.finish(&self.name, self.description.as_deref());
         let manifest = Arc::new(manifest(&self.name, types, &tools));
         let (name, description) = (self.name.into(), self.description);
-        let inner = Inner { name, description, manifest, tools, by_safe_name, by_original_name };
+        let names_failed_calls = self.names_failed_calls;
+        let inner = Inner { name, description, names_failed_calls, manifest, tools, by_safe_name, by_original_name };
         Ok((Provider { inner: Arc::new(inner), policies: Vec::new() }, errors))
     }
 }
@@ -304,7 +334,6 @@ impl ProviderBuilder {
 struct Assembly<'a> {
     provider: &'a str,
     budget: &'a Budget,
-    safe_names: SafeNames,
     schemas: Schemas,
     types: Namespace,
     tools: Vec<HostTool>,
@@ -320,7 +349,6 @@ impl<'a> Assembly<'a> {
         Self {
             provider,
             budget,
-            safe_names: SafeNames::default(),
             schemas: Schemas { reading, by_text: HashMap::new(), by_address: HashMap::new() },
             types: Namespace::default(),
             tools: Vec::new(),
@@ -331,8 +359,8 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// Compiles the schemas, then assigns the safe name: an invalid tool takes none.
-    fn add(&mut self, tool: Tool) -> Result<(), ProviderError> {
+    /// Compiles the schemas, and adds the tool if they are valid.
+    fn add(&mut self, tool: Tool, safe_name: String) -> Result<(), ProviderError> {
         if self.by_original_name.contains_key(tool.name.as_str()) {
             return Err(ProviderError::DuplicateTool { provider: self.provider.to_owned(), tool: tool.name });
         }
@@ -356,10 +384,6 @@ impl<'a> Assembly<'a> {
                 self.report_unchecked(&tool.name, which, schema);
             }
         }
-        let safe_name = match tool.keeps_reserved_name {
-            true => self.safe_names.assign_reserved(&tool.name),
-            false => self.safe_names.assign(&tool.name),
-        };
         let mut tool = HostTool {
             safe_name: safe_name.into(),
             original_name: tool.name.into(),
@@ -393,6 +417,13 @@ impl<'a> Assembly<'a> {
             self.errors.push(ProviderError::MoreUnchecked { tool: tool.to_owned(), which, more });
         }
     }
+}
+
+/// The safe names of tools, which depend on the names of all of them, also of invalid ones, and not on their order.
+fn safe_names(tools: &[Tool]) -> Vec<String> {
+    let kept: HashSet<&str> = tools.iter().filter(|tool| tool.keeps_reserved_name).map(|tool| &*tool.name).collect();
+    let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
+    names::distinct(&names, |name| if kept.contains(name) { name.to_owned() } else { names::safe_name(name) })
 }
 
 /// The memory of a tool, in bytes, without its schemas and declarations. The name and the description are in the manifest, too.

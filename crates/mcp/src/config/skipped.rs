@@ -164,25 +164,25 @@ impl SkipReason {
         !is_wanted
     }
 
-    /// The reason for models and programs, as a clause without a subject: without paths of the host.
+    /// The reason for models and programs, as a clause: without paths of the host.
     pub fn for_models(&self) -> String {
         match self {
-            Self::Disabled => "is disabled in the configuration".to_owned(),
-            Self::SelfReference => "would start this gateway again".to_owned(),
-            Self::Duplicate | Self::Overridden => "is configured under another name".to_owned(),
-            Self::OtherProject { .. } => "is used in another project only".to_owned(),
-            Self::Extension => "is started by an extension of another client".to_owned(),
+            Self::Disabled => "its server is disabled in the configuration".to_owned(),
+            Self::SelfReference => "its server would start this gateway again".to_owned(),
+            Self::Duplicate | Self::Overridden => "its server is configured under another name".to_owned(),
+            Self::OtherProject { .. } => "its server is used in another project only".to_owned(),
+            Self::Extension => "its server is started by an extension of another client".to_owned(),
             Self::UnsetVariable { name, .. } | Self::UnsetNamedVariable { name, .. } => {
-                format!("was skipped: the environment variable {name} is not set")
+                format!("its entry in the configuration was skipped: the environment variable {name} is not set")
             }
             Self::UnsupportedInput { id, .. } | Self::UndefinedInput { id, .. } | Self::MissingInput { id, .. } => {
-                format!("was skipped: the input {id:?} has no value")
+                format!("its entry in the configuration was skipped: the input {id:?} has no value")
             }
             Self::UnreadableEnvFile { .. } | Self::InvalidEnvFile { .. } => {
-                "was skipped: its file of variables cannot be read".to_owned()
+                "its entry in the configuration was skipped: its file of variables cannot be read".to_owned()
             }
-            Self::InvalidUrl { .. } => "was skipped: its URL is invalid".to_owned(),
-            _ => "was skipped: its entry in the configuration has a mistake".to_owned(),
+            Self::InvalidUrl { .. } => "its entry in the configuration was skipped: its URL is invalid".to_owned(),
+            _ => "its entry in the configuration has a mistake".to_owned(),
         }
     }
 }

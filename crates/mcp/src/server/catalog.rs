@@ -10,8 +10,9 @@ use execbox::{Effect, Provider};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
+use super::descriptions::list;
 use super::search::{Document, Index, summary};
-use super::{AbsentTool, ProviderSource, UnavailableNamespace};
+use super::{AbsentTool, Missing, ProviderSource};
 use crate::text::{truncate, words};
 use crate::upstream::RejectedTool;
 
@@ -54,9 +55,12 @@ pub struct Page {
     /// Names in `describe` that no tool has, and invalid tools that the search names, or of the namespace that it selects.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<UnknownTool>,
+    /// The namespace that the search selects, if there is none of this name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown_namespace: Option<UnknownNamespace>,
     /// Namespaces whose tools cannot be found or called now.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub unavailable: Vec<UnavailableNamespace>,
+    #[serde(flatten)]
+    pub missing: Missing,
 }
 
 /// The description of a provider: what a server says about the use of its tools.
@@ -80,6 +84,15 @@ pub struct UnknownTool {
     /// Why the tool cannot be called, if its server has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// The name of a namespace that does not exist.
+#[derive(Debug, Serialize)]
+pub struct UnknownNamespace {
+    /// The name, truncated if it is long.
+    pub name: String,
+    /// The names of the namespaces: as many as fit into 600 bytes.
+    pub namespaces: Vec<String>,
 }
 
 /// A tool on a [`Page`].
@@ -240,7 +253,8 @@ impl<'a> Catalogs<'a> {
         let tools = tools.map(|&(_, catalog, tool)| catalog.found(tool, &mut format)).collect();
         let next = query.offset.saturating_add(limit);
         let next_offset = (next < found.len()).then_some(next);
-        let mut page = Page { total: found.len(), next_offset, tools, ..Page::default() };
+        let unknown_namespace = query.namespace.as_deref().and_then(|name| self.unknown_namespace(name));
+        let mut page = Page { total: found.len(), next_offset, tools, unknown_namespace, ..Page::default() };
         if let (Some(namespace), 0) = (&query.namespace, query.offset) {
             page.instructions = self.first.instructions(namespace, page.room()).into_iter().collect();
             page.instructions.iter_mut().for_each(Instructions::join_lines);
@@ -271,6 +285,20 @@ impl<'a> Catalogs<'a> {
             namespaces.into_iter().filter_map(|name| self.first.instructions(name, MAX_INSTRUCTIONS)).collect();
         page.total = page.tools.len();
         page
+    }
+
+    /// `None` if there is a namespace of this name.
+    fn unknown_namespace(&self, name: &str) -> Option<UnknownNamespace> {
+        let catalogs = iter::once(self.first).chain(self.second);
+        let names: Vec<&str> = catalogs.flat_map(|catalog| catalog.providers.iter().map(Provider::name)).collect();
+        let mut room = MAX_NAMESPACES;
+        let shown = names.iter().take_while(|name| {
+            let fits = name.len() <= room;
+            room -= name.len().min(room);
+            fits
+        });
+        let namespaces = shown.map(|&name| name.to_owned()).collect();
+        (!names.contains(&name)).then(|| UnknownNamespace { name: cut(name, MAX_SUMMARY), namespaces })
     }
 
     fn tool(&self, name: &str) -> Option<(&'a Catalog, usize)> {
@@ -317,6 +345,14 @@ impl Format {
 impl Instructions {
     fn join_lines(&mut self) {
         self.text = self.text.split_whitespace().collect::<Vec<_>>().join(" ");
+    }
+}
+
+/// A sentence.
+impl fmt::Display for UnknownNamespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let namespaces = list(self.namespaces.iter().map(String::as_str), usize::MAX);
+        write!(f, "There is no namespace {:?}. There are: {namespaces}.", self.name)
     }
 }
 
@@ -377,8 +413,10 @@ impl Page {
     /// `describe` is how tools are described in full.
     pub(super) fn text(&self, describe: &str) -> String {
         let mut text = match (self.tools.len(), self.unknown.len()) {
+            (0, _) if let Some(unknown) = &self.unknown_namespace => format!("{unknown}\n"),
             (0, 0) => "No tools found. Try other words; an empty query lists all tools.\n".to_owned(),
             (0, _) => String::new(),
+            (1, _) if self.total == 1 => "1 tool:\n".to_owned(),
             (count, _) if count == self.total => format!("{count} tools:\n"),
             (count, _) => format!("{count} of {} tools, best first:\n", self.total),
         };
@@ -398,9 +436,7 @@ impl Page {
             text += &format!("\nInstructions of the server of `{namespace}`:\n");
             instructions.lines().for_each(|line| text += &format!("> {line}\n"));
         }
-        for UnavailableNamespace { name, reason, .. } in &self.unavailable {
-            text += &format!("\nNot available: `{name}` {reason}.\n");
-        }
+        text += &self.missing.to_string();
         for unknown in &self.unknown {
             text += &format!("\n{unknown}\n");
         }
@@ -432,6 +468,9 @@ fn shortened(parts: &[String]) -> Vec<String> {
 const MAX_UNREAD: usize = 5;
 const MAX_PLACE: usize = 80;
 const MAX_REASON: usize = 300;
+
+/// The maximum length of the names of all namespaces, in bytes.
+const MAX_NAMESPACES: usize = 600;
 
 /// How many tools that cannot be called are shown in a search.
 const MAX_ABSENT: usize = 3;

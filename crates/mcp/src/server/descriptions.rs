@@ -8,8 +8,7 @@ use rmcp::model::{JsonObject, Tool};
 use serde_json::{Value as Json, json};
 
 use super::catalog::Catalog;
-use super::{Layout, ServerOptions};
-use super::{finder, state};
+use super::{Layout, ServerOptions, Unavailability, UnavailableNamespace, finder, missing, state};
 
 /// How to write code for this server.
 const HOW_TO: &str = "Write the body of an async function in JavaScript or TypeScript: `await` tools, compute, and \
@@ -33,17 +32,64 @@ const SNIPPETS: &str = "`snippets.save({ name, code, description })`, `snippets.
 const ENVELOPE: &str = " If a result has `content`: with `isError`, `content[0].text` is the error; otherwise the data is \
     in `structuredContent`, or as text in `content[0].text`.";
 
-pub(super) fn search_tool(options: &ServerOptions, catalog: &Catalog) -> Tool {
-    let namespaces = list(catalog.providers().iter().map(Provider::name), MAX_NAMESPACES);
+/// How the tools of this server are used: clients show it to models beside their descriptions.
+pub(super) fn instructions(options: &ServerOptions, catalog: &Catalog, missing: &[UnavailableNamespace]) -> String {
+    let ServerOptions { search_name, describe_name, call_name, execute_name, code_name, .. } = options;
+    let how = match options.layout {
+        Layout::Both | Layout::Split => format!(
+            "Find tools with `{search_name}`, then write one program for `{execute_name}` that calls them, computes with their \
+             results, and returns only what is needed"
+        ),
+        Layout::Single => format!(
+            "Write one program for `{code_name}` that calls the tools, computes with their results, and returns only what is \
+             needed"
+        ),
+        Layout::Passthrough => format!(
+            "Find tools with `{search_name}`, read their parameters with `{describe_name}`, call them with `{call_name}`"
+        ),
+    };
+    let names: Vec<&str> = catalog.providers().iter().map(Provider::name).collect();
+    let others = missing.iter().filter(|missing| is_expected(missing.state)).map(|missing| &*missing.name);
+    let all: Vec<&str> = names.into_iter().chain(others).collect();
+    match &*all {
+        [] => format!("{how}."),
+        all => format!("{how}. Namespaces: {}.", list(all.iter().copied(), MAX_NAMESPACES)),
+    }
+}
+
+/// Whether the tools of a namespace may come.
+fn is_expected(state: Unavailability) -> bool {
+    matches!(state, Unavailability::Starting | Unavailability::Failed(_))
+}
+
+/// Which tools there are, as sentences: `12 tools in: …`.
+fn available(catalog: &Catalog, missing: &[UnavailableNamespace]) -> String {
+    let starting = missing::names(missing, |state| state == Unavailability::Starting);
+    let failed = missing::names(missing, |state| matches!(state, Unavailability::Failed(_)));
+    let ready = list(catalog.providers().iter().map(Provider::name), MAX_NAMESPACES);
+    let tools = if catalog.len() == 1 { "1 tool".to_owned() } else { format!("{} tools", catalog.len()) };
+    let mut text = match (catalog.providers().is_empty(), starting.is_empty()) {
+        (false, true) => format!("{tools} in: {ready}."),
+        (false, false) => format!("{tools} in: {ready}. More in servers that are starting: {starting}."),
+        (true, false) => format!("The servers are starting: {starting}."),
+        (true, true) => "No server has tools now.".to_owned(),
+    };
+    if !failed.is_empty() {
+        text += &format!(" Not available: {failed}.");
+    }
+    text
+}
+
+pub(super) fn search_tool(options: &ServerOptions, catalog: &Catalog, missing: &[UnavailableNamespace]) -> Tool {
     let describe = options.describe_hint();
     let (which, then) = match options.layout {
         Layout::Passthrough => ("tools", format!("call them with `{}`", options.call_name)),
         _ => ("tools that code can call", "call the tools from code".to_owned()),
     };
     let description = format!(
-        "Searches the {which}, by keywords. {} tools in: {namespaces}. Each match has its namespace, name, one line of \
-         description and a short TypeScript signature; {describe} returns them in full. Search first, then {then}.",
-        catalog.len()
+        "Searches the {which}, by keywords. {} Each match has its namespace, name, one line of description and a short \
+         TypeScript signature; {describe} returns them in full. Search first, then {then}.",
+        available(catalog, missing)
     );
     let mut input = json!({
         "type": "object",
@@ -111,10 +157,19 @@ pub(super) fn execute_tool(options: &ServerOptions, catalog: &Catalog, has_state
     )
 }
 
-pub(super) fn code_tool(options: &ServerOptions, catalog: &Catalog, has_state: bool) -> Tool {
+pub(super) fn code_tool(
+    options: &ServerOptions,
+    catalog: &Catalog,
+    missing: &[UnavailableNamespace],
+    has_state: bool,
+) -> Tool {
     let (finder, kept, envelope) = (finder(catalog), kept(options, catalog, has_state), envelope(catalog));
     let timers = timers(options);
-    let head = format!("Runs code that calls tools. {HOW_TO}{timers}{finder}{kept}{envelope} Available tools:\n");
+    let tools = match missing::names(missing, |state| state == Unavailability::Starting) {
+        starting if starting.is_empty() => "Available tools:".to_owned(),
+        starting => format!("Servers that are starting: {starting}. Available tools of the others:"),
+    };
+    let head = format!("Runs code that calls tools. {HOW_TO}{timers}{finder}{kept}{envelope} {tools}\n");
     let max = options.max_types().saturating_sub(head.chars().count());
     tool_with_code(&options.code_name, head + &types(catalog.providers(), max, &full_signatures(options)), options)
 }
@@ -217,7 +272,7 @@ pub(super) fn list<'a>(names: impl ExactSizeIterator<Item = &'a str>, max: usize
         }
         list += &format!("{}`{name}`", if at == 0 { "" } else { ", " });
     }
-    if all == 0 { "no namespaces yet".to_owned() } else { list }
+    list
 }
 
 fn tool_with_code(name: &str, description: String, options: &ServerOptions) -> Tool {

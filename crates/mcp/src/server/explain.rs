@@ -3,7 +3,7 @@
 use std::fmt;
 
 use execbox::core::error::SCRIPT_NAME;
-use execbox::{Cause, ErrorCode, ExecuteError, MemberPath, Provider};
+use execbox::{Cause, ExecuteError, MemberPath, Provider};
 
 use super::{AbsentTool, CodeServer, state};
 
@@ -12,6 +12,8 @@ pub(super) struct Explainer<'a> {
     pub(super) server: &'a CodeServer,
     /// The providers of servers.
     pub(super) granted: &'a [Provider],
+    /// The providers of this server.
+    pub(super) own: Vec<Provider>,
     /// Whether the program could call snippets.
     pub(super) has_snippets: bool,
 }
@@ -45,10 +47,11 @@ impl Explainer<'_> {
                     None => {}
                 }
             }
-            Some(Cause::FailedCall { provider, tool, .. })
-                if error.code == ErrorCode::ToolError && has(self.granted, provider) =>
-            {
-                error.message = format!("{provider}.{tool} failed{}: {}", place(error), error.message);
+            Some(Cause::FailedCall { provider, tool, .. }) => {
+                if let Some(called) = self.granted.iter().chain(&self.own).find(|known| known.name() == provider) {
+                    let message = called.bare_message(tool, &error.message);
+                    error.message = format!("{provider}.{tool} failed{}: {message}", place(error));
+                }
             }
             _ => {}
         }

@@ -49,7 +49,7 @@ pub(super) fn provider(searched: Searched, turns: &Arc<Semaphore>) -> Option<Pro
         .description("Returns a tool with its description and types in full")
         .input_schema(json!({ "type": "string", "description": "namespace.tool" }))
         .effect(Effect::ReadOnly);
-    Provider::builder(NAMESPACE).tool(search).tool(describe).build().ok()
+    Provider::builder(NAMESPACE).name_failed_calls().tool(search).tool(describe).build().ok()
 }
 
 /// A tool over `data`. Its calls run on blocking threads, with one of `turns` each: their duration depends on the schemas

@@ -5,7 +5,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use execbox::core::text::cut;
 use execbox::{Provider, ScriptFunction};
 use rmcp::ServerHandler;
 use rmcp::model::{
@@ -28,9 +27,7 @@ use super::own_tools::OwnTool;
 use super::run::{self, Caller, Program};
 use super::state::{self, State};
 use super::suspended::{Call, Running, call_response};
-use super::{
-    CatalogCache, CodeServer, ServerOptions, Unavailability, UnavailableNamespace, features, live, reading, typed,
-};
+use super::{CatalogCache, CodeServer, Missing, ServerOptions, descriptions, features, live, reading, typed};
 use crate::text::{make_json_visible, make_visible, words};
 
 impl ServerHandler for CodeServer {
@@ -40,7 +37,9 @@ impl ServerHandler for CodeServer {
         if self.inner.source.features().is_some() {
             features::declare(&mut capabilities);
         }
-        ServerConfig::new(capabilities).with_server_info(implementation)
+        let (namespaces, missing) = (self.catalog().catalog, self.inner.source.unavailable());
+        let instructions = descriptions::instructions(&self.inner.options, &namespaces, &missing);
+        ServerConfig::new(capabilities).with_server_info(implementation).with_instructions(instructions)
     }
 
     async fn initialize(
@@ -231,7 +230,7 @@ impl CodeServer {
         };
         self.settled(|name| query.namespace.as_deref().is_none_or(|namespace| namespace == name)).await;
         let state = self.state(context);
-        let unavailable = self.unavailable(&query);
+        let missing = Missing::new(self.inner.source.unavailable(), &query);
         let mut page = self
             .run_blocking(move |server| {
                 let mut page = server.searched(&state).query(&query);
@@ -239,7 +238,9 @@ impl CodeServer {
                 page
             })
             .await?;
-        page.unavailable = unavailable;
+        page.unknown_namespace =
+            page.unknown_namespace.filter(|unknown| missing.unavailable.iter().all(|it| it.name != unknown.name));
+        page.missing = missing;
         let text = crate::text::truncate(page.text(&self.inner.options.describe_hint()), self.inner.options.max_text);
         let mut answer = CallToolResult::success(vec![ContentBlock::text(text)]);
         answer.structured_content = serde_json::to_value(page).ok();
@@ -251,20 +252,6 @@ impl CodeServer {
         let tools = self.catalog().catalog;
         let library = state.snippets(tools.providers()).map(state::Snippets::library);
         Searched { tools, snippets: library.and_then(|library| library.catalog().cloned()) }
-    }
-
-    /// The first unavailable namespaces, with shortened reasons: those that a search asks for by name, then the others.
-    fn unavailable(&self, query: &Query) -> Vec<UnavailableNamespace> {
-        let namespaces = query.describe.iter().filter_map(|name| name.split_once('.').map(|(namespace, _)| namespace));
-        let asked: Vec<_> = namespaces.chain(query.namespace.as_deref()).collect();
-        let mut all = self.inner.source.unavailable();
-        all.retain(|missing| missing.state != Unavailability::Disabled || asked.contains(&&*missing.name));
-        all.sort_by_key(|missing| !asked.contains(&&*missing.name));
-        all.truncate(MAX_UNAVAILABLE);
-        for missing in &mut all {
-            missing.reason = cut(&missing.reason, MAX_REASON);
-        }
-        all
     }
 
     /// Runs a program, or goes on with one that was suspended.
@@ -307,10 +294,11 @@ impl CodeServer {
         let granted = self.run_blocking(move |server| server.grant(&source, &state)).await?;
         let GrantedProviders { catalog, own, snippets } = granted;
         let has_snippets = own.iter().any(|provider| provider.name() == state::SNIPPETS);
-        let program = Program { code: &code, functions: snippets, limits, granted: catalog.providers(), own };
+        let program =
+            Program { code: &code, functions: snippets, limits, granted: catalog.providers(), own: own.clone() };
         let mut result = run::run(self, program, &caller).await;
         if let Err(error) = &mut result.outcome {
-            Explainer { server: self, granted: catalog.providers(), has_snippets }.explain(error);
+            Explainer { server: self, granted: catalog.providers(), own, has_snippets }.explain(error);
         }
         // Writing a large result as JSON takes long.
         self.run_blocking(|server| {
@@ -357,7 +345,3 @@ pub(super) fn visible(mut result: CallToolResult) -> CallToolResult {
     result.structured_content.iter_mut().for_each(make_json_visible);
     result
 }
-
-/// The maximum number of unavailable namespaces that a search shows, and the maximum length of each reason, in characters.
-const MAX_UNAVAILABLE: usize = 3;
-const MAX_REASON: usize = 120;

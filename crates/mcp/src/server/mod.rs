@@ -34,6 +34,7 @@ mod http;
 mod lines;
 mod live;
 mod media;
+mod missing;
 mod options;
 mod origins;
 mod own_tools;
@@ -73,9 +74,10 @@ use results::Results;
 use session::{Session, States};
 use suspended::Suspended;
 
-pub use catalog::{Catalog, FoundTool, Instructions, Page, Query, UnknownTool};
+pub use catalog::{Catalog, FoundTool, Instructions, Page, Query, UnknownNamespace, UnknownTool};
 pub use http::{HttpError, HttpOptions, HttpServer};
 pub use lines::LineTransport;
+pub use missing::{Missing, Namespaces};
 pub use options::{AbsentTool, Layout, ProviderSource, ServerOptions, Unavailability, UnavailableNamespace};
 pub use question::{Question, UnshowableCall, question, whole_question};
 pub use shortages::{HttpLimit, Shortage, ShortageSink};
@@ -171,12 +173,13 @@ impl CodeServer {
     /// `has_state` says whether values and snippets can be kept for the client.
     fn tools_for(&self, has_state: bool) -> Vec<Tool> {
         let (options, CatalogCache { catalog, exposed, .. }) = (&self.inner.options, self.catalog());
+        let missing = self.inner.source.unavailable();
         let own = options.layout.tools().iter().map(|tool| match tool {
-            OwnTool::Search => descriptions::search_tool(options, &catalog),
+            OwnTool::Search => descriptions::search_tool(options, &catalog, &missing),
             OwnTool::Describe => descriptions::describe_tool(options),
             OwnTool::Call => descriptions::call_tool(options),
             OwnTool::Execute => descriptions::execute_tool(options, &catalog, has_state),
-            OwnTool::Code => descriptions::code_tool(options, &catalog, has_state),
+            OwnTool::Code => descriptions::code_tool(options, &catalog, &missing, has_state),
         });
         let mut tools: Vec<Tool> = own.chain(exposed.iter().map(|exposed| exposed.tool.clone())).collect();
         for description in tools.iter_mut().filter_map(|tool| tool.description.as_mut()) {

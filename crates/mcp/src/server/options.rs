@@ -209,7 +209,7 @@ impl fmt::Display for AbsentTool {
 pub struct UnavailableNamespace {
     /// The name of the namespace.
     pub name: String,
-    /// The reason, as a clause without a subject: `is starting`, `failed to start: …`.
+    /// The reason, as a clause: `its server is still starting`, `failed to start: program not found`.
     pub reason: String,
     /// What can make its tools available.
     #[serde(skip)]
@@ -220,21 +220,30 @@ pub struct UnavailableNamespace {
 impl fmt::Display for UnavailableNamespace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, reason, state } = self;
-        let advice = if *state == Unavailability::Temporary { "; try again later" } else { "" };
-        write!(f, "{name} is not available: the server {}{advice}", cut(reason, MAX_REASON))
+        let advice = if state.may_pass() { "; try again later" } else { "" };
+        write!(f, "{name} is not available: {}{advice}", cut(reason, MAX_REASON))
     }
 }
 
 /// The maximum length of a reason in a sentence, in characters.
-const MAX_REASON: usize = 200;
+const MAX_REASON: usize = 300;
 
 /// What can make the tools of a namespace available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unavailability {
-    /// Time: its server is starting, or is started again. Errors of programs say to try again later.
-    Temporary,
+    /// Time: its server is starting.
+    Starting,
+    /// A change, such as a login; if true, perhaps time: its server failed.
+    Failed(bool),
     /// A change of its entry in the configuration, which has a mistake.
     Skipped,
     /// A change of the configuration, which does not want the server. Searches mention it only if they ask for it by name.
     Disabled,
+}
+
+impl Unavailability {
+    /// Whether its tools may become available although nothing is changed. Errors of programs then say to try again later.
+    pub(super) fn may_pass(self) -> bool {
+        matches!(self, Self::Starting | Self::Failed(true))
+    }
 }

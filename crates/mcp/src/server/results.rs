@@ -81,7 +81,7 @@ impl Results {
                 "additionalProperties": false
             }] }))
             .effect(Effect::ReadOnly);
-        Provider::builder(NAMESPACE).tool(get).build().ok()
+        Provider::builder(NAMESPACE).name_failed_calls().tool(get).build().ok()
     }
 }
 

@@ -1,7 +1,6 @@
 //! Connecting to an MCP server: a child process, a URL or a byte stream, and the handshake over it.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::io;
 use std::time::Duration;
 
@@ -22,7 +21,7 @@ use super::received::Received;
 use super::requests::Forwarding;
 use super::unasked::Unasked;
 use super::watched::Watched;
-use super::{HttpProtocol, MAX_MESSAGE, Route, UpstreamOptions, no_response};
+use super::{HttpProtocol, MAX_MESSAGE, Route, ServerFailure, UpstreamOptions, no_response};
 use crate::text::truncate;
 
 /// A server to connect to, any number of times.
@@ -45,12 +44,7 @@ pub(super) struct Connection {
 
 /// Why connecting failed.
 pub(super) struct ConnectError {
-    /// What failed, as a clause. Guests may read it.
-    reason: String,
-    /// The program or directory that was not found.
-    path: Option<String>,
-    /// The last lines that the child process wrote to standard error.
-    stderr_tail: Vec<String>,
+    pub(super) failure: ServerFailure,
     /// Other ways to connect that the server may accept.
     alternatives: Vec<Way>,
     /// Whether the failure of the next way says more.
@@ -107,7 +101,7 @@ impl Endpoint {
                 }
             }
         }
-        Err(failure.unwrap_or_else(|| ConnectError::new("no way to connect".to_owned())))
+        Err(failure.unwrap_or_else(|| ConnectError::new(ServerFailure::new("no way to connect"))))
     }
 
     fn first_way(&self) -> Way {
@@ -148,8 +142,8 @@ impl Endpoint {
             }
             Self::Http(endpoint) if way.is_sse => {
                 let opened = tokio::time::timeout(timeout, endpoint.open_sse(&received, &options.secrets)).await;
-                let opened = opened.unwrap_or_else(|_| Err(no_response(timeout)));
-                let (reader, writer) = opened.map_err(|reason| ConnectError::new(options.secrets.redact(reason)))?;
+                let opened = opened.unwrap_or_else(|_| Err(ServerFailure::temporary(no_response(timeout))));
+                let (reader, writer) = opened.map_err(|failure| ConnectError::new(redacted(failure, options)))?;
                 let pipe = Pipe::new(reader, writer, &answers, unasked, &disconnect, None);
                 let served = serve(client, pipe, start, options).await;
                 served.map_err(|error| ConnectError { is_sse: true, ..error })
@@ -171,13 +165,13 @@ impl Endpoint {
             }
             Err(mut error) => {
                 if let Some(child) = &child {
-                    error.stderr_tail = child.stderr_tail().await;
+                    error.failure.stderr = child.stderr_tail().await;
                 }
                 if error.is_lost && disconnect.has_reason() {
-                    error.reason = disconnect.reason();
+                    error.failure.reason = disconnect.reason();
+                    error.failure.is_temporary &= child.is_none();
                 }
-                error.reason = options.secrets.redact(error.reason);
-                Err(error)
+                Err(ConnectError { failure: redacted(error.failure, options), ..error })
             }
         }
     }
@@ -198,7 +192,7 @@ fn serve<'a, T: Transport<RoleClient> + 'static>(
         match tokio::time::timeout(timeout, begin(&mut transport, &client, start.clone())).await {
             Ok(Ok((info, start))) => Ok((serve_directly(client, transport, Some(info)), start)),
             Ok(Err(error)) => Err(ConnectError::of_handshake(error, start, options)),
-            Err(_) => Err(ConnectError::new(no_response(timeout))),
+            Err(_) => Err(ConnectError::new(ServerFailure::temporary(no_response(timeout)))),
         }
     })
 }
@@ -229,9 +223,8 @@ impl Connection {
 }
 
 impl ConnectError {
-    fn new(reason: String) -> Self {
-        let (path, stderr_tail, alternatives) = (None, Vec::new(), Vec::new());
-        Self { reason, path, stderr_tail, alternatives, is_provisional: false, is_lost: false, is_sse: false }
+    fn new(failure: ServerFailure) -> Self {
+        Self { failure, alternatives: Vec::new(), is_provisional: false, is_lost: false, is_sse: false }
     }
 
     fn of_handshake<E>(error: HandshakeError<E>, start: &Start, options: &UpstreamOptions) -> Self
@@ -241,24 +234,24 @@ impl ConnectError {
         let legacy = || vec![Way::streamable(Start::Initialize(ProtocolVersion::LATEST_WITH_INITIALIZE))];
         match error {
             HandshakeError::Refused(error) => {
-                let reason = truncate(error.message.to_string(), MAX_MESSAGE);
-                Self { alternatives: other_versions(&error, start, options.connect_timeout), ..Self::new(reason) }
+                let failure = ServerFailure::new(truncate(error.message.to_string(), MAX_MESSAGE));
+                Self { alternatives: other_versions(&error, start, options.connect_timeout), ..Self::new(failure) }
             }
             HandshakeError::Lost { error, in_discovery } => {
                 let error = error.as_ref().map(|error| error as &(dyn std::error::Error + Send + Sync + 'static));
-                let reason = error.and_then(|error| http::reason(error, &options.secrets));
+                let failure = error.and_then(|error| http::failure(error, &options.secrets));
                 let is_answered = error.is_none_or(http::is_answered);
                 let alternatives = match error {
                     _ if in_discovery && is_answered => legacy(),
                     Some(error) if http::may_be_sse(error) => vec![OLDER_TRANSPORT],
                     _ => Vec::new(),
                 };
-                let reason = reason.unwrap_or_else(|| "handshake failed".to_owned());
-                Self { is_lost: true, is_provisional: in_discovery, alternatives, ..Self::new(reason) }
+                let failure = failure.unwrap_or_else(|| ServerFailure::temporary("handshake failed"));
+                Self { is_lost: true, is_provisional: in_discovery, alternatives, ..Self::new(failure) }
             }
             HandshakeError::Silent => {
-                let reason = no_response(PATIENCE);
-                Self { is_provisional: true, alternatives: legacy(), ..Self::new(reason) }
+                let failure = ServerFailure::temporary(no_response(PATIENCE));
+                Self { is_provisional: true, alternatives: legacy(), ..Self::new(failure) }
             }
         }
     }
@@ -274,27 +267,13 @@ impl ConnectError {
             (kind, _) => (kind.to_string(), None),
         };
         let path = path.map(|path| options.secrets.redact(path));
-        Self { path, ..Self::new(format!("failed to start: {what}")) }
-    }
-
-    /// What failed, without paths and without the output of the server.
-    pub(super) fn guest_message(&self) -> &str {
-        &self.reason
+        Self::new(ServerFailure { path, ..ServerFailure::new(format!("failed to start: {what}")) })
     }
 }
 
-/// The reason, the path and the last lines of standard error, for the operator of the server.
-impl fmt::Display for ConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.reason)?;
-        if let Some(path) = &self.path {
-            write!(f, ": {path}")?;
-        }
-        if !self.stderr_tail.is_empty() {
-            f.write_str("; last lines of standard error:")?;
-        }
-        self.stderr_tail.iter().try_for_each(|line| write!(f, "\n  {line}"))
-    }
+/// A failure without secrets. Those in the output of processes are redacted line by line.
+fn redacted(failure: ServerFailure, options: &UpstreamOptions) -> ServerFailure {
+    ServerFailure { reason: options.secrets.redact(failure.reason), ..failure }
 }
 
 /// Other versions to try after an error: those that the server names, the newest first; else the modern one and one that many

@@ -17,7 +17,9 @@ use super::endpoint::Endpoint;
 use super::http::HttpEndpoint;
 use super::import::import_over;
 use super::reconnect::Reconnecting;
-use super::{HttpProtocol, Imported, RejectedTool, Route, Router, UpstreamError, UpstreamOptions, Watch};
+use super::{
+    HttpProtocol, Imported, RejectedTool, Route, Router, ServerFailure, UpstreamError, UpstreamOptions, Watch,
+};
 
 /// An MCP server that is kept connected.
 ///
@@ -78,7 +80,7 @@ impl Upstream {
         let user = Arc::new(unused.clone().drop_guard());
         let imported = import(&connection, &route, &user).await;
         let imported = RwLock::new(imported.map_err(|error| match connection.login_problem() {
-            Some(reason) => UpstreamError::Connect { name: name.to_owned(), reason },
+            Some(reason) => UpstreamError::Connect { name: name.to_owned(), failure: ServerFailure::new(reason) },
             None => error,
         })?);
         let info = RwLock::new(route.peer.peer_info());
@@ -104,10 +106,10 @@ impl Upstream {
         self.imported().rejected
     }
 
-    /// Why the server cannot be called, as a clause: the last request had no valid token of OAuth (`login required: run …`), or
+    /// Why the server cannot be called: the last request had no valid token of OAuth (`login required: run …`), or
     /// the server was disconnected because it sent too many unrequested messages.
-    pub(crate) fn problem(&self) -> Option<String> {
-        self.catalog.connection.login_problem().or_else(|| self.catalog.connection.flood())
+    pub(crate) fn problem(&self) -> Option<ServerFailure> {
+        self.catalog.connection.login_problem().or_else(|| self.catalog.connection.flood()).map(ServerFailure::new)
     }
 
     /// Name, version, capabilities and instructions of the server.

@@ -22,10 +22,10 @@ use super::http_client::{Failure, HttpClient, RequestError};
 use super::received::{Received, reason_of_stream};
 use super::sse::{self, SseStream};
 use super::unexpected::line;
-use super::{HttpProtocol, MAX_MESSAGE_BYTES, Remote, UpstreamError, UpstreamOptions};
+use super::{HttpProtocol, MAX_MESSAGE_BYTES, Remote, ServerFailure, UpstreamError, UpstreamOptions};
 use crate::Secrets;
 use crate::certificates::client_builder;
-use crate::http_failure::http_failure;
+use crate::http_failure::{http_failure, is_temporary};
 use crate::oauth::{Authorization, Challenge};
 
 /// The URL of a server, the headers of every request, and the client that sends them.
@@ -43,9 +43,9 @@ impl HttpEndpoint {
         let url = url.ok_or_else(|| UpstreamError::Url(options.secrets.redact(text.to_owned())))?;
         let headers = headers.iter().map(header).collect::<Result<HashMap<_, _>, _>>()?;
         let client = |redirects| {
-            client(options, redirects).map_err(|error| UpstreamError::Connect {
-                name: name.to_owned(),
-                reason: format!("TLS setup failed: {error}; are root certificates installed on this system?"),
+            client(options, redirects).map_err(|error| {
+                let reason = format!("TLS setup failed: {error}; are root certificates installed on this system?");
+                UpstreamError::Connect { name: name.to_owned(), failure: ServerFailure::new(reason) }
             })
         };
         let tokens = options.tokens.as_ref().filter(|_| !headers.contains_key(&AUTHORIZATION));
@@ -89,7 +89,7 @@ impl HttpEndpoint {
 
     /// Opens a stream of the older transport. Returns a reader of received lines and a writer of lines to send. A failure to
     /// send triggers the `disconnect` of `received`.
-    pub(super) async fn open_sse(&self, received: &Received, secrets: &Secrets) -> Result<SseStream, String> {
+    pub(super) async fn open_sse(&self, received: &Received, secrets: &Secrets) -> Result<SseStream, ServerFailure> {
         sse::open(&self.client.over(received, &Arc::default()), &self.url, &self.headers, secrets).await
     }
 }
@@ -127,6 +127,25 @@ fn same_origin(attempt: Attempt<'_>) -> reqwest::redirect::Action {
 /// What failed, as a clause without URLs; `None` if the error is not from HTTP.
 pub(super) fn reason(error: &(dyn Error + Send + Sync + 'static), secrets: &Secrets) -> Option<String> {
     Some(reason_of(error.downcast_ref()?, secrets))
+}
+
+/// What failed; `None` if the error is not from HTTP.
+pub(super) fn failure(error: &(dyn Error + Send + Sync + 'static), secrets: &Secrets) -> Option<ServerFailure> {
+    Some(failure_of(error.downcast_ref()?, secrets))
+}
+
+pub(super) fn failure_of(error: &Failure, secrets: &Secrets) -> ServerFailure {
+    let is_temporary = match error {
+        StreamableHttpError::Client(RequestError::Http(error)) => is_temporary(error),
+        StreamableHttpError::Client(RequestError::Unexpected(response)) => {
+            let status = response.status;
+            let asks_to_wait =
+                [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_EARLY, StatusCode::TOO_MANY_REQUESTS].contains(&status);
+            asks_to_wait || status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED
+        }
+        _ => false,
+    };
+    ServerFailure { is_temporary, ..ServerFailure::new(reason_of(error, secrets)) }
 }
 
 /// Whether a server has answered, with a failure that another first message may not have.

@@ -113,7 +113,7 @@ pub(super) async fn import_over(
     let tools = tools.into_iter().map(|tool| tool::import(tool, &router, options, &held));
     let tools = tools.chain(resources);
     let budget = Budget::new(options.max_catalog_bytes);
-    let mut builder = Provider::builder(name).tools(tools).budget(budget.clone());
+    let mut builder = Provider::builder(name).name_failed_calls().tools(tools).budget(budget.clone());
     let instructions = peer.peer_info().and_then(|info| info.instructions.clone());
     let instructions = instructions.map(|text| truncate(options.secrets.redact(text), options.max_description));
     // The instructions are in the provider and in its declarations, and count twice.

@@ -30,6 +30,7 @@ mod call_result;
 mod child;
 mod client;
 mod endpoint;
+mod failure;
 mod features;
 mod handle;
 mod handshake;
@@ -74,6 +75,7 @@ pub(crate) use input::Relayed;
 pub(crate) use lenient::{next_cursor, take_entries};
 
 pub use child::{ChildCommand, LineSink};
+pub use failure::ServerFailure;
 pub(crate) use features::{
     COMPLETE, GET_PROMPT, LIST_PROMPTS, LIST_RESOURCES, LIST_TEMPLATES, READ_RESOURCE, SET_LEVEL, SUBSCRIBE, WatchPlace,
 };
@@ -106,12 +108,12 @@ pub enum UpstreamError {
     #[error("invalid URL {0:?}: expected `https://HOST/PATH` or `http://HOST/PATH`")]
     Url(String),
     /// Connecting failed.
-    #[error("MCP server {name:?}: {reason}")]
+    #[error("MCP server {name:?}: {failure}")]
     Connect {
         /// The name of the provider.
         name: String,
-        /// What failed, as a clause.
-        reason: String,
+        /// What failed.
+        failure: ServerFailure,
     },
     /// Listing the tools failed.
     #[error("MCP server {name:?} failed to list its tools: {reason}")]

@@ -59,7 +59,7 @@ impl Reconnecting {
     ) -> Result<(Self, Route), UpstreamError> {
         let watched = Watched::new(name, options.changes.clone());
         let unasked = Unasked::new(options.changes.clone());
-        let failed = |error: ConnectError| UpstreamError::Connect { name: name.to_owned(), reason: error.to_string() };
+        let failed = |error: ConnectError| UpstreamError::Connect { name: name.to_owned(), failure: error.failure };
         let connecting = connect(&endpoint, None, &watched, &unasked, &options);
         let (connection, way) = connecting.await.map_err(failed)?;
         let route = connection.route();
@@ -136,7 +136,7 @@ impl Reconnecting {
         let connecting = Box::pin(connect(&self.endpoint, known, &self.watched, &self.unasked, &self.options));
         let connected = self.closing.run_until_cancelled(connecting).await.ok_or_else(|| self.closed())?;
         (*connection, *way) = connected.map_err(|error| {
-            ToolError::new(format!("MCP server {:?} is not connected: {}", self.name, error.guest_message()))
+            ToolError::new(format!("MCP server {:?} is not connected: {}", self.name, error.failure.for_models()))
         })?;
         self.watched.on_tools_changed();
         Ok(connection.route())

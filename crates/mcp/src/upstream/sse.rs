@@ -16,27 +16,27 @@ use tokio::io::{AsyncBufReadExt as _, BufReader, DuplexStream};
 use tokio::sync::Semaphore;
 use tokio_util::io::StreamReader;
 
-use super::MAX_MESSAGE_BYTES;
-use super::http::reason_of;
+use super::http::{failure_of, reason_of};
 use super::http_client::{Headers, HttpClient};
 use super::pipe::Disconnect;
 use super::received::{Events, Received, reason_of_stream};
+use super::{MAX_MESSAGE_BYTES, ServerFailure};
 use crate::Secrets;
 
 /// A reader of received lines, and a writer of lines to send.
 pub(super) type SseStream = (StreamReader<BoxStream<'static, io::Result<Bytes>>, Bytes>, DuplexStream);
 
-/// Opens a stream. Fails with a reason as a clause. A failure afterwards triggers `disconnect`.
+/// Opens a stream. A failure afterwards triggers `disconnect`.
 pub(super) async fn open(
     client: &HttpClient,
     url: &Url,
     headers: &Headers,
     secrets: &Secrets,
-) -> Result<SseStream, String> {
+) -> Result<SseStream, ServerFailure> {
     let disconnect = &client.received.disconnect;
     let opened = client.events(Arc::from(url.as_str()), None, None, headers.clone(), MAX_MESSAGE_BYTES);
-    let mut events = opened.await.map_err(|error| reason_of(&error, secrets))?;
-    let target = endpoint(&mut events, url, &client.received).await?;
+    let mut events = opened.await.map_err(|error| failure_of(&error, secrets))?;
+    let target = endpoint(&mut events, url, &client.received).await.map_err(ServerFailure::new)?;
     let (near, far) = tokio::io::duplex(WRITE_BUFFER);
     let outgoing = Outgoing {
         client: client.clone(),

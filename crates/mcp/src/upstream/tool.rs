@@ -127,7 +127,7 @@ pub(super) async fn send(
         Err(error) => {
             let reason = reason(&error, &route.disconnect, secrets);
             let data = if let ServiceError::McpError(error) = error { error.data } else { None };
-            Err(ToolError::new(format!("the MCP server failed: {}", with_data(reason, data))))
+            Err(ToolError::new(with_data(reason, data)))
         }
     }
 }
@@ -253,7 +253,7 @@ pub(super) fn unexpected(result: &Json) -> ToolError {
 }
 
 fn timed_out(timeout: Duration) -> ToolError {
-    ToolError::new(format!("the MCP server failed: {}", no_response(timeout)))
+    ToolError::new(no_response(timeout))
 }
 
 /// The schema of an envelope of any structured content, which many tools share.

@@ -77,8 +77,8 @@ impl ProviderSource for Source {
     }
 
     fn unavailable(&self) -> Vec<UnavailableNamespace> {
-        let state = execbox_mcp::server::Unavailability::Temporary;
-        vec![UnavailableNamespace { name: "late".to_owned(), reason: "is starting".to_owned(), state }]
+        let state = execbox_mcp::server::Unavailability::Starting;
+        vec![UnavailableNamespace { name: "late".to_owned(), reason: "its server is still starting".to_owned(), state }]
     }
 
     fn is_exposed(&self, namespace: &str, names: [&str; 2]) -> bool {
@@ -173,7 +173,7 @@ async fn tools_that_cannot_be_called_are_explained() {
         ("api.ekho", r#"unknown tool "api.ekho"; did you mean `api.echo`?"#),
         ("echo", r#"unknown tool "echo"; did you mean `api.echo`?"#),
         ("api.secret", "`api.secret` is not allowed by the configuration"),
-        ("late.tool", "late is not available: the server is starting; try again later"),
+        ("late.tool", "late is not available: its server is still starting; try again later"),
         ("nope.tool", r#"unknown namespace "nope"; there are: `api`"#),
     ] {
         let failed = call_named(&client, name, json!({})).await;
@@ -290,7 +290,7 @@ async fn names_of_exposed_tools_collide_with_no_other() {
     let names: Vec<&str> = tools.iter().skip(2).map(|tool| &*tool.name).collect();
     let long = format!("mcp_{}", "x".repeat(60));
     let numbered = format!("mcp_{}_2", "x".repeat(58));
-    assert_eq!(names, ["mcp_search_tools_2", "mcp_a_b", "mcp_a_b__2", &long, &numbered]);
+    assert_eq!(names, ["mcp_search_tools_2", "mcp_a_b__2", "mcp_a_b", &long, &numbered]);
 }
 
 /// A provider, all of whose tools are exposed.

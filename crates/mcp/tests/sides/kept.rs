@@ -11,6 +11,7 @@ use execbox_mcp::upstream::UpstreamOptions;
 use serde_json::{Value as Json, json};
 
 use crate::fake::until;
+use crate::remote::canned;
 
 const SECRET: &str = "s3cr3t-A1b2C3d4";
 
@@ -117,7 +118,8 @@ async fn a_failed_server_has_a_reason_and_the_others_work() {
     let names: Vec<&str> = status.iter().map(|status| status.namespace.as_str()).collect();
     assert_eq!(names, ["gone", "my_server", "rude", "away"]);
     for at in [0, 2, 3] {
-        let ServerState::Failed { reason } = &status[at].state else { panic!("{:?}", status[at]) };
+        let ServerState::Failed(failure) = &status[at].state else { panic!("{:?}", status[at]) };
+        let reason = failure.to_string();
         assert!(!reason.is_empty() && !reason.contains(SECRET), "{reason}");
     }
     let ServerState::Ready { tools, rejected, filtered, .. } = &status[1].state else { panic!("{:?}", status[1]) };
@@ -155,7 +157,7 @@ async fn a_failed_server_is_connected_by_later_requests_for_providers() {
     std::fs::create_dir_all(&dir).unwrap();
     let late = json!({ "command": "sh", "args": ["late.sh", "late"], "cwd": dir });
     let servers = servers(&json!({ "mcpServers": { "late": late } })).await;
-    assert!(matches!(servers.status()[0].state, ServerState::Failed { .. }));
+    assert!(matches!(servers.status()[0].state, ServerState::Failed(_)));
     std::fs::copy(FAKE, dir.join("late.sh")).unwrap();
     while servers.providers().is_empty() {
         servers.settled().await;
@@ -245,7 +247,8 @@ async fn a_server_that_was_disconnected_for_what_it_sent_has_a_reason() {
         let error = InlineExecutor::new().unwrap().execute(execution).await.outcome.unwrap_err();
         assert!(error.message.contains(flood), "{error}");
         let status = servers.status();
-        let ServerState::Failed { reason } = &status[0].state else { panic!("{status:?}") };
+        let ServerState::Failed(failure) = &status[0].state else { panic!("{status:?}") };
+        let reason = failure.to_string();
         assert!(reason.starts_with(flood), "{reason}");
         assert!(matches!(status[1].state, ServerState::Ready { .. }), "{status:?}");
         assert!(servers.unavailable()[0].reason.starts_with(flood));
@@ -290,4 +293,39 @@ async fn skipped_entries_have_a_state_and_a_reason_until_they_are_used() {
 
 fn fake_without_token(name: &str) -> Json {
     json!({ "command": "sh", "args": [FAKE, name] })
+}
+
+#[tokio::test]
+async fn models_read_whole_reasons_and_when_to_try_again() {
+    let ends = |script: &str| json!({ "command": "sh", "args": ["-c", script] });
+    let answers = async |status: u16, body: &str| {
+        let body = body.to_owned();
+        json!({ "url": canned(move |_, _| (status, String::new(), body.clone())).await })
+    };
+    let cases = [
+        (ends("exit 3"), "process ended (exit status: 3)"),
+        (
+            ends("echo 'ValueError: PORT must be a number' >&2; echo '  at /srv/x.py' >&2; echo bye >&2; exit 1"),
+            "process ended (exit status: 1): ValueError: PORT must be a number",
+        ),
+        (ends("echo 'cannot read /home/someone/key' >&2; exit 1"), "process ended (exit status: 1)"),
+        (json!({ "command": "/nowhere/server" }), "failed to start: program not found"),
+        (
+            json!({ "url": "http://127.0.0.1:1/mcp" }),
+            "cannot connect to its address: connection refused; try again later",
+        ),
+        (answers(410, "").await, "HTTP 410 Gone"),
+        (answers(403, "not for you").await, "HTTP 403 Forbidden: not for you"),
+        (answers(502, "").await, "HTTP 502 Bad Gateway; try again later"),
+        (answers(429, "slow down").await, "HTTP 429 Too Many Requests: slow down; try again later"),
+        (answers(401, "").await, "HTTP 401 Unauthorized"),
+    ];
+    let names: Vec<String> = (0..cases.len()).map(|at| format!("s{at}")).collect();
+    let entries: serde_json::Map<_, _> =
+        names.iter().zip(&cases).map(|(name, (entry, _))| (name.clone(), entry.clone())).collect();
+    let servers = servers(&json!({ "mcpServers": entries })).await;
+    let sentences: Vec<String> = servers.unavailable().iter().map(ToString::to_string).collect();
+    let expected = names.iter().zip(&cases).map(|(name, (_, reason))| format!("{name} is not available: {reason}"));
+    assert_eq!(sentences, expected.collect::<Vec<_>>());
+    servers.close().await;
 }

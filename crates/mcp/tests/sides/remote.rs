@@ -271,7 +271,7 @@ async fn calls_fail_while_a_server_is_down_and_work_when_it_returns() {
     for (status, reason) in [(502, "HTTP 502"), (404, "HTTP 404"), (299, "invalid response")] {
         state.store(status, Ordering::SeqCst);
         let message = failure(&upstream, "await far.ask({})").await;
-        assert!(message.contains(&format!("the MCP server failed: {reason}")), "{message}");
+        assert!(message.contains(&format!("{reason}")), "{message}");
         state.store(200, Ordering::SeqCst);
         let before = lists.load(Ordering::SeqCst);
         assert!(run(&upstream, "await far.ask({})").await.is_ok());
@@ -365,7 +365,7 @@ fn a_call_in_flight_fails_when_its_server_dies_and_the_next_one_finds_the_new_se
             // The sockets of the first server are closed when this returns.
             tokio::task::spawn_blocking(move || first.shutdown_timeout(Duration::from_mins(1))).await.unwrap();
             let message = call.await.unwrap().outcome.unwrap_err().message;
-            assert!(message.contains("the MCP server failed"), "{message}");
+            assert!(message.contains(" failed: "), "{message}");
 
             let listener = TcpListener::bind(address).await.unwrap();
             tokio::spawn(async move {

@@ -69,7 +69,11 @@ async fn failures_and_large_resources_are_errors_and_texts_are_not_changed() {
     let code = "const read = id => docs.read_resource({ uri: `demo://${id}` }).catch(error => error.message);
         return await Promise.all(['other', 'huge', 'text'].map(read))";
     let answer = run_with(&with_resources(), options, code).await;
-    let expected = json!(["there is no demo://other", "result longer than 524288 bytes", "words of hunter22"]);
+    let expected = json!([
+        "docs.read_resource failed: there is no demo://other",
+        "docs.read_resource failed: result longer than 524288 bytes",
+        "words of hunter22"
+    ]);
     assert_eq!(result(&answer), &expected);
 }
 

@@ -159,7 +159,20 @@ async fn errors_of_tools_name_the_call_and_its_line() {
         ("const { fail } = api;\nawait fail({})", "api.fail failed (line 2): no such thing"),
         (
             "try { await api.fail({}) } catch (error) { throw new Error(`caught: ${error.message}`) }",
-            "caught: no such thing",
+            "caught: api.fail failed: no such thing",
+        ),
+        (
+            "const results = await Promise.allSettled([api.fail({}), api.fail({ id: 2 })]);\n\
+             throw new Error(results.map(result => result.reason.message).join('; '))",
+            "api.fail failed: no such thing; api.fail failed: no such thing",
+        ),
+        (
+            "await results.get('r0')",
+            "results.get failed (line 1): no result \"r0\": it is unknown, or not kept any more",
+        ),
+        (
+            "\nawait store.set({ key: '', value: 1 })",
+            "store.set failed (line 2): invalid key of 0 bytes: expected 1 to 200",
         ),
     ] {
         let result = call(&client, "mcp_execute_code", json!({ "code": code })).await;
@@ -698,14 +711,92 @@ impl ProviderSource for Starting {
     fn unavailable(&self) -> Vec<UnavailableNamespace> {
         vec![UnavailableNamespace {
             name: "late".to_owned(),
-            reason: "is starting".to_owned(),
-            state: Unavailability::Temporary,
+            reason: "its server is still starting".to_owned(),
+            state: Unavailability::Starting,
         }]
     }
 
     fn settled<'a>(&'a self, _: &'a [String]) -> BoxFuture<'a, ()> {
         self.0.fetch_add(1, Ordering::SeqCst);
         Box::pin(std::future::ready(()))
+    }
+}
+
+/// A source with one provider and with namespaces in each state.
+struct Mixed(Provider);
+
+impl ProviderSource for Mixed {
+    fn providers(&self) -> Vec<Provider> {
+        vec![self.0.clone()]
+    }
+
+    fn unavailable(&self) -> Vec<UnavailableNamespace> {
+        let missing = |name: &str, state| UnavailableNamespace {
+            name: name.to_owned(),
+            reason: "HTTP 404 Not Found".to_owned(),
+            state,
+        };
+        vec![
+            missing("slow", Unavailability::Starting),
+            missing("broken", Unavailability::Failed(false)),
+            missing("typo", Unavailability::Skipped),
+            missing("off", Unavailability::Disabled),
+        ]
+    }
+}
+
+#[tokio::test]
+async fn models_read_the_names_of_all_servers_before_they_have_started() {
+    let shop = Provider::builder("shop").tool(Tool::new("list", async |_, _| Ok(json!([])))).build().unwrap();
+    for layout in [Layout::Both, Layout::Single, Layout::Passthrough] {
+        let options = ServerOptions { layout, ..ServerOptions::default() };
+        let executor = Arc::new(InlineExecutor::new().unwrap());
+        let client = client_of(CodeServer::new(executor, Mixed(shop.clone()), options)).await;
+        let instructions = client.peer_info().unwrap().instructions.clone().unwrap();
+        assert!(instructions.ends_with("Namespaces: `shop`, `slow`, `broken`."), "{instructions}");
+        let tools = client.list_all_tools().await.unwrap();
+        for name in tools.iter().map(|tool| &*tool.name) {
+            assert!(instructions.contains(&format!("`{name}`")) || name == "mcp_code", "{instructions}");
+        }
+        let described: Vec<_> = tools.iter().filter_map(|tool| tool.description.as_deref()).collect();
+        let expected = match layout {
+            Layout::Single => "Servers that are starting: `slow`. Available tools of the others:\n",
+            _ => " 1 tool in: `shop`. More in servers that are starting: `slow`. Not available: `broken`. ",
+        };
+        assert!(described.iter().any(|text| text.contains(expected)), "{described:?}");
+    }
+    let server =
+        CodeServer::new(Arc::new(InlineExecutor::new().unwrap()), Starting::default(), ServerOptions::default());
+    let tools = server.tools();
+    assert!(tools[0].description.as_ref().unwrap().contains("The servers are starting: `late`."), "{:?}", tools[0]);
+    let server = CodeServer::new(Arc::new(InlineExecutor::new().unwrap()), Vec::new, ServerOptions::default());
+    assert!(server.tools()[0].description.as_ref().unwrap().contains("No server has tools now."));
+}
+
+#[tokio::test]
+async fn a_search_counts_what_is_missing_and_names_the_namespaces_that_exist() {
+    let shop = Provider::builder("shop").tool(Tool::new("list", async |_, _| Ok(json!([])))).build().unwrap();
+    let executor = Arc::new(InlineExecutor::new().unwrap());
+    let client = client_of(CodeServer::new(executor, Mixed(shop), ServerOptions::default())).await;
+    let search = async |arguments: Json| call(&client, "mcp_search_tools", arguments).await;
+    let found = search(json!({ "query": "list" })).await;
+    for part in [
+        "1 tool:\n",
+        "Not available: `broken`: HTTP 404 Not Found.\n\nNot available: `typo`: HTTP 404 Not Found.\n",
+        "1 server is still starting: `slow`. Its tools are not found yet; search again later.\n",
+    ] {
+        assert!(text(&found).contains(part), "{}", text(&found));
+    }
+    let page = found.structured_content.as_ref().unwrap();
+    assert_eq!((&page["starting"], &page["moreUnavailable"]), (&json!({ "count": 1, "names": ["slow"] }), &Json::Null));
+    let nothing = search(json!({ "query": "list", "namespace": "shops" })).await;
+    assert!(text(&nothing).starts_with("There is no namespace \"shops\". There are: `shop`.\n"), "{}", text(&nothing));
+    let unknown = json!({ "name": "shops", "namespaces": ["shop"] });
+    assert_eq!(nothing.structured_content.unwrap()["unknownNamespace"], unknown);
+    for namespace in ["slow", "off", "typo"] {
+        let missing = search(json!({ "query": "list", "namespace": namespace })).await;
+        assert!(text(&missing).contains(&format!("Not available: `{namespace}`: HTTP 404")), "{}", text(&missing));
+        assert!(!text(&missing).contains("There is no namespace"), "{}", text(&missing));
     }
 }
 

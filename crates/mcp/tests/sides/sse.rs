@@ -163,7 +163,7 @@ async fn the_type_of_a_server_selects_its_transport() {
     let states: Vec<ServerState> = servers.status().into_iter().map(|status| status.state).collect();
     assert!(matches!(states[0], ServerState::Ready { tools: 1, .. }), "{states:?}");
     assert!(
-        matches!(&states[1], ServerState::Failed { reason } if reason == "HTTP 404 Not Found: Accepted"),
+        matches!(&states[1], ServerState::Failed(failure) if failure.to_string() == "HTTP 404 Not Found: Accepted"),
         "{states:?}"
     );
     // The server called "http" is asked in both ways.
@@ -198,7 +198,7 @@ async fn open_sse(older: &Older) -> String {
     servers.settled().await;
     let status = servers.status().remove(0).state;
     servers.close().await;
-    if let ServerState::Failed { reason } = status { reason } else { String::new() }
+    if let ServerState::Failed(failure) = status { failure.to_string() } else { String::new() }
 }
 
 #[tokio::test]

@@ -112,7 +112,8 @@ async fn a_full_store_says_so_and_keeps_what_it_has() {
     let full =
         message(&client, "for (let i = 0; ; i++) await store.set({ key: `k${i}`, value: 'y'.repeat(1e6) })").await;
     assert!(
-        full.starts_with("the store is full: 16") && full.contains(&format!(" of {MAX_STATE_BYTES} bytes are used")),
+        full.starts_with("store.set failed (line 1): the store is full: 16")
+            && full.contains(&format!(" of {MAX_STATE_BYTES} bytes are used")),
         "{full}"
     );
     assert!(full.contains("1000261 more") || full.contains("more are needed"), "{full}");
@@ -255,7 +256,10 @@ async fn snippets_are_saved_found_and_called_by_name() {
 async fn snippets_that_cannot_be_called_are_refused() {
     let client = client_of(server()).await;
     let refused = message(&client, "await snippets.save({ name: 'f', code: 'const a = 1;\\nconst = 2' })").await;
-    assert_eq!(refused, "the code of \"f\" is invalid: expected a name, found `=` (line 2, column 7)");
+    assert_eq!(
+        refused,
+        "snippets.save failed (line 1): the code of \"f\" is invalid: expected a name, found `=` (line 2, column 7)"
+    );
     for name in ["save", "delete", "", "a b", "1a", "__proto__", "constructor", "then", "class", "ä"] {
         let refused = message(&client, &format!("await snippets.save({{ name: '{name}', code: '1' }})")).await;
         assert!(refused.contains("invalid name"), "{name}: {refused}");
@@ -417,7 +421,7 @@ async fn descriptions_of_snippets_are_untrusted_text() {
 #[tokio::test]
 async fn many_keys_and_snippets_stay_within_their_limits() {
     let client = client_of(server()).await;
-    let code = "let n = 0; try { for (; n < 100_000; n++) await store.set({ key: `key-${n}`, value: n }) } catch (e) { return [n, e.message.slice(0, 17)] }";
+    let code = "let n = 0; try { for (; n < 100_000; n++) await store.set({ key: `key-${n}`, value: n }) } catch (e) { return [n, e.message.slice(18, 35)] }";
     let filled = result(&client, code).await;
     assert_eq!(filled[1], "the store is full");
     let count = filled[0].as_u64().unwrap();
@@ -432,7 +436,10 @@ async fn many_keys_and_snippets_stay_within_their_limits() {
     let code = "let n = 0; try { for (; ; n++) await snippets.save({ name: `f${n}`, code: `${n}`, description: 'number ' + n }) } catch (e) { return [n, e.message] }";
     let filled = result(&client, code).await;
     assert_eq!(filled[0], 500);
-    assert!(filled[1].as_str().unwrap().starts_with("the snippets are full: 500 of 500 are saved"), "{filled}");
+    assert!(
+        filled[1].as_str().unwrap().starts_with("snippets.save failed: the snippets are full: 500 of 500 are saved"),
+        "{filled}"
+    );
     assert_eq!(result(&client, "await snippets.f499()").await, 499);
     let page = call(&client, "mcp_search_tools", json!({ "query": "number" })).await;
     assert!(page.structured_content.as_ref().unwrap()["total"] == 500 && text(&page).chars().count() < 4_000);
@@ -469,10 +476,7 @@ async fn snippets_that_the_engine_rejects_are_refused() {
     let client = client_of(server()).await;
     result(&client, "await snippets.save({ name: 'good', code: '1' })").await;
     let refused = message(&client, "await snippets.save({ name: 'f', code: 'let a = 1;\\nlet a = 2;' })").await;
-    assert!(
-        refused.starts_with("the code of \"f\" is invalid: ") && refused.contains("(line 2, column 5)"),
-        "{refused}"
-    );
+    assert!(refused.contains("the code of \"f\" is invalid: ") && refused.contains("(line 2, column 5)"), "{refused}");
     let mut count = 0;
     for code in [
         "return super.x",

@@ -80,7 +80,10 @@ async fn calls_wait_for_an_approval() {
         assert_eq!(approvals(&here, &["approve", &format!("{pid}.1")]).status.code(), Some(2));
         assert_eq!(approvals(&here, &["deny", &id, "--reason", "not today"]).status.code(), Some(0));
     });
-    assert_eq!(refused.await["result"], json!(["not approved: not today", "Error: failed with plain"]));
+    assert_eq!(
+        refused.await["result"],
+        json!(["one.hello failed: not approved: not today", "Error: one.fail failed: failed with plain"])
+    );
 
     let save = "await snippets.save({ name: 'greet', code: '\\nawait one.hello({ n: 3 })' })";
     assert_eq!(session.run(save).await["ok"], true);
@@ -162,7 +165,7 @@ fn run_on_terminal(dir: &Path, code: &str) -> (PtyMaster, std::process::Child) {
 fn the_user_of_a_terminal_is_asked() {
     let dir = shop("approvals-terminal", json!({}));
     let code = "const ask = (n) => one.hello({ n }).catch((error) => error.message); [await ask(1), await ask(2), await ask(3)]";
-    let refused = "not approved: the user refused the call";
+    let refused = "one.hello failed: not approved: the user refused the call";
     for (answers, expected) in [
         (&["y", "what?", "n", "y"][..], ["hello from one", refused, "hello from one"]),
         (&["a"], ["hello from one"; 3]),

@@ -275,7 +275,8 @@ async fn a_running_gateway_says_that_a_login_is_needed_and_uses_it() {
             break;
         }
         let result = result.to_string();
-        let is_expected = [needs, "is starting", "was not available when"].iter().any(|text| result.contains(text));
+        let is_expected =
+            [needs, "is still starting", "was not available when"].iter().any(|text| result.contains(text));
         assert!(is_expected, "{result}");
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }

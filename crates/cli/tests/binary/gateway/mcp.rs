@@ -319,19 +319,16 @@ async fn a_server_that_does_not_answer_delays_searches_by_a_limited_time() {
     assert_eq!(session.run("await it.hello()").await["result"], "hello from it");
     // Models get the reasons without paths of the host.
     let found = session.call("mcp_search_tools", json!({ "query": "hello" })).await;
-    assert_eq!(
-        found.structured_content.as_ref().unwrap()["unavailable"],
-        json!([
-            { "name": "silent", "reason": "is starting" },
-            { "name": "gone", "reason": "failed to start: program not found" }
-        ])
-    );
-    let missing = "Not available: `silent` is starting.\n\nNot available: `gone` failed to start: program not found.";
+    let page = found.structured_content.as_ref().unwrap();
+    assert_eq!(page["unavailable"], json!([{ "name": "gone", "reason": "failed to start: program not found" }]));
+    assert_eq!(page["starting"], json!({ "count": 1, "names": ["silent"] }));
+    let missing = "Not available: `gone`: failed to start: program not found.\n\n\
+        1 server is still starting: `silent`. Its tools are not found yet; search again later.";
     let shown = serde_json::to_value(&found.content).unwrap()[0]["text"].to_string();
     assert!(shown.contains(&missing.replace('\n', "\\n")), "{shown}");
     for (code, message) in [
-        ("await silent.hello()", "silent is not available: the server is starting; try again later"),
-        ("gone.hello()", "gone is not available: the server failed to start: program not found; try again later"),
+        ("await silent.hello()", "silent is not available: its server is still starting; try again later"),
+        ("gone.hello()", "gone is not available: failed to start: program not found"),
     ] {
         assert_eq!(session.run(code).await["error"]["message"], message);
     }

@@ -70,7 +70,7 @@ impl Gateway {
     async fn hello(&self, name: &str) -> Json {
         loop {
             let result = self.session.run(&format!("await {name}.hello()")).await;
-            let is_missing = result["error"]["message"].as_str().is_some_and(|text| text.contains("is starting"));
+            let is_missing = result["error"]["message"].as_str().is_some_and(|text| text.contains("is still starting"));
             if !is_missing {
                 return result["result"].clone();
             }

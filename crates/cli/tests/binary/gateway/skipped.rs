@@ -58,14 +58,14 @@ async fn the_client_programs_and_the_state_of_the_gateway_say_why_a_server_is_mi
     };
     let found = search(json!({ "query": "hello" })).await;
     assert!(found.contains("good.hello"), "{found}");
-    let mistake = "Not available: `bad` was skipped: its entry in the configuration has a mistake.";
-    let unset = "Not available: `un_set` was skipped: the environment variable EXECBOX_TEST_UNSET is not set.";
+    let mistake = "Not available: `bad`: its entry in the configuration has a mistake.";
+    let unset = "Not available: `un_set`: its entry in the configuration was skipped: the environment variable EXECBOX_TEST_UNSET is not set.";
     assert!(found.contains(mistake) && found.contains(unset) && !found.contains("`off`"), "{found}");
     let found = search(json!({ "query": "hello", "namespace": "off" })).await;
-    assert!(found.contains("Not available: `off` is disabled in the configuration."), "{found}");
+    assert!(found.contains("Not available: `off`: its server is disabled in the configuration."), "{found}");
     for (code, message) in [
-        ("bad.hello()", "bad is not available: the server was skipped: its entry in the configuration has a mistake"),
-        ("off.hello()", "off is not available: the server is disabled in the configuration"),
+        ("bad.hello()", "bad is not available: its entry in the configuration has a mistake"),
+        ("off.hello()", "off is not available: its server is disabled in the configuration"),
     ] {
         assert_eq!(session.run(code).await["error"]["message"], message);
     }
@@ -135,4 +135,22 @@ fn files_of_other_clients_are_read() {
     }
     let broken = runs(&dir, "config.toml", "[mcp_servers.a\n", ".", "1");
     assert!(broken.contains("config.toml:1:15: invalid TOML: "), "{broken}");
+}
+
+#[tokio::test]
+async fn the_state_of_the_gateway_shows_what_a_failed_server_has_written() {
+    let dir = place("failed-output");
+    let script = "echo up >&2; echo '^' >&2; echo 'TypeError: no port' >&2; echo '  at main (x.js:1)' >&2; exit 7";
+    let session = Session::start(&dir, &["--server", &format!("bad=sh -c \"{script}\"")]).await;
+    let status = || {
+        let output = Command::new(BINARY).arg("status").env("XDG_RUNTIME_DIR", &dir).output().unwrap();
+        text(output.stdout)
+    };
+    let expected =
+        "  bad  failed    process ended (exit status: 7); last lines of standard error:\n    TypeError: no port\n";
+    wait_until("the failure is published", || status().ends_with(expected));
+    let ended = "process ended (exit status: 7): TypeError: no port";
+    let missing = session.run("await bad.call()").await;
+    assert_eq!(missing["error"]["message"], format!("bad is not available: {ended}"));
+    session.end().await;
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use execbox::core::language::{CompileLimits, Language};
-use execbox::core::names::SafeNames;
+use execbox::core::names::safe_name;
 use execbox::core::text::cut;
 use execbox::{Effect, Limits, Provider, Tool, ToolError};
 use serde::Deserialize;
@@ -103,7 +103,7 @@ impl Snippets {
         let snippets: BTreeMap<_, _> = entries.iter().cloned().filter_map(describe).collect();
         let named = || snippets.iter().map(|(name, (_, description))| by_name(name, description));
         let found = Provider::builder(NAMESPACE).tools(named()).build().ok().filter(|_| !snippets.is_empty());
-        let provider = Provider::builder(NAMESPACE).tools(self.tools()).tools(named()).build().ok();
+        let provider = Provider::builder(NAMESPACE).name_failed_calls().tools(self.tools()).tools(named()).build().ok();
         let catalog = found.map(|found| Arc::new(Catalog::new(vec![found])));
         Library { listed: entries, snippets, catalog, provider }
     }
@@ -290,7 +290,7 @@ fn by_name(name: &str, description: &str) -> Tool {
 
 /// Fails unless code can write the name after a dot, and no tool of the namespace has it.
 fn check_name(name: &str) -> Result<(), ToolError> {
-    let is_name = name.len() <= MAX_NAME && SafeNames::default().assign(name) == name;
+    let is_name = name.len() <= MAX_NAME && name.is_ascii() && safe_name(name) == name;
     if is_name && !TOOLS.contains(&name) {
         return Ok(());
     }

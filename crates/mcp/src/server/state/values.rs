@@ -61,7 +61,7 @@ pub(super) fn provider(store: &Store, turns: &Arc<Semaphore>) -> Option<Provider
         .input_schema(by_key())
         .effect(Effect::Destructive)
         .keep_reserved_name();
-    Provider::builder(NAMESPACE).tools([get, set, list, delete]).build().ok()
+    Provider::builder(NAMESPACE).name_failed_calls().tools([get, set, list, delete]).build().ok()
 }
 
 #[derive(Deserialize)]
