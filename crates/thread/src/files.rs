@@ -1,13 +1,13 @@
 //! The files of a thread: bytes at [virtual paths](crate::path).
 
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 use serde::Serialize;
 
 use crate::error::{Stored, ThreadError};
 use crate::origin::Origin;
 use crate::path::{FilePath, Scope};
 use crate::rows::{check_size, from_db, page_rows, row_cost, to_db};
-use crate::state::ThreadState;
+use crate::state::{ThreadRow, ThreadState};
 
 /// An entry of a file listing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -43,11 +43,7 @@ impl ThreadState {
 
     pub(crate) async fn read_at(&self, path: FilePath) -> Result<Vec<u8>, ThreadError> {
         let missing = ThreadError::NoSuchFile { path: path.to_string() };
-        let content = self.read(move |connection, thread| {
-            let sql = "SELECT content FROM files WHERE thread = ?1 AND path = ?2";
-            Ok(connection.query_row(sql, params![thread, path.as_str()], |row| row.get(0)).optional()?)
-        });
-        content.await?.ok_or(missing)
+        self.read(move |connection, thread| content_of(connection, thread, &path)).await?.ok_or(missing)
     }
 
     /// Writes a file, replacing one at the same path. Directories need not exist.
@@ -60,16 +56,28 @@ impl ThreadState {
 
     pub(crate) async fn write_at(&self, origin: Origin, path: FilePath, content: Vec<u8>) -> Result<(), ThreadError> {
         check_size(Stored::File, content.len(), self.store.limits.file_bytes)?;
-        self.write(origin, move |transaction, row| {
-            let bytes = row_cost(path.as_str().len() + content.len());
-            let old = counted(transaction, row.thread, &path)?.unwrap_or(0);
-            row.count(old, bytes)?;
-            transaction.execute(
-                "INSERT OR REPLACE INTO files (thread, path, modified_at, bytes, size, content) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                params![row.thread, path.as_str(), row.now, to_db(bytes), to_db(content.len() as u64), content],
-            )?;
-            Ok(())
+        self.write(origin, move |transaction, row| put(transaction, row, &path, &content)).await
+    }
+
+    /// Writes a file if its content is `expected`, or if there is none and `expected` is `None`. Returns whether it was written.
+    /// The comparison and the write are one transaction: no other one is between them, in this process or another.
+    ///
+    /// # Errors
+    /// As [`write_file`](Self::write_file).
+    pub async fn replace_file(
+        &self,
+        path: &str,
+        expected: Option<impl Into<Vec<u8>>>,
+        content: impl Into<Vec<u8>>,
+    ) -> Result<bool, ThreadError> {
+        let (path, expected, content) = (FilePath::parse(path)?, expected.map(Into::into), content.into());
+        check_size(Stored::File, content.len(), self.store.limits.file_bytes)?;
+        self.write(Origin::Host, move |transaction, row| {
+            let is_expected = content_of(transaction, row.thread, &path)? == expected;
+            if is_expected {
+                put(transaction, row, &path, &content)?;
+            }
+            Ok(is_expected)
         })
         .await
     }
@@ -115,6 +123,23 @@ impl ThreadState {
         })
         .await
     }
+}
+
+fn content_of(connection: &Connection, thread: i64, path: &FilePath) -> Result<Option<Vec<u8>>, ThreadError> {
+    let sql = "SELECT content FROM files WHERE thread = ?1 AND path = ?2";
+    Ok(connection.query_row(sql, params![thread, path.as_str()], |row| row.get(0)).optional()?)
+}
+
+fn put(transaction: &Transaction<'_>, row: &mut ThreadRow, path: &FilePath, content: &[u8]) -> Result<(), ThreadError> {
+    let bytes = row_cost(path.as_str().len() + content.len());
+    let old = counted(transaction, row.thread, path)?.unwrap_or(0);
+    row.count(old, bytes)?;
+    transaction.execute(
+        "INSERT OR REPLACE INTO files (thread, path, modified_at, bytes, size, content) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        params![row.thread, path.as_str(), row.now, to_db(bytes), to_db(content.len() as u64), content],
+    )?;
+    Ok(())
 }
 
 /// The bytes that a file counts against its thread.

@@ -118,11 +118,28 @@ async fn files_are_written_read_listed_and_deleted() {
 }
 
 #[tokio::test]
+async fn files_are_replaced_only_if_their_content_is_the_expected_one() {
+    let thread = thread().await;
+    let replace = |expected: Option<&'static str>, new: &'static str| thread.replace_file("/a", expected, new);
+    assert!(!replace(Some(""), "1").await.unwrap());
+    assert_eq!(paths(&thread, FileQuery::default()).await, [""; 0]);
+    assert!(replace(None, "1").await.unwrap());
+    assert!(!replace(None, "2").await.unwrap());
+    assert!(!replace(Some("2"), "3").await.unwrap());
+    assert_eq!(thread.read_file("/a").await.unwrap(), b"1");
+    assert!(replace(Some("1"), "2").await.unwrap());
+    thread.delete_file("/a").await.unwrap();
+    assert!(!replace(Some("2"), "3").await.unwrap());
+    assert_eq!(paths(&thread, FileQuery::default()).await, [""; 0]);
+}
+
+#[tokio::test]
 async fn invalid_paths_and_names_are_rejected() {
     let store = ThreadStore::in_memory().await.unwrap();
     let thread = store.thread("t").unwrap();
     for path in ["", "..", "/data/../../etc/passwd", "/a\0b", "a\\b", "/data/", "/", "/x\u{7f}", &"x".repeat(2_000)] {
         assert!(matches!(thread.write_file(path, "").await, Err(ThreadError::Path(_))), "{path:?}");
+        assert!(matches!(thread.replace_file(path, Some(""), "").await, Err(ThreadError::Path(_))), "{path:?}");
         assert!(matches!(thread.read_file(path).await, Err(ThreadError::Path(_))), "{path:?}");
         assert!(matches!(thread.delete_file(path).await, Err(ThreadError::Path(_))), "{path:?}");
     }
