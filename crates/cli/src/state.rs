@@ -150,6 +150,10 @@ impl StateStore for StateFile {
         self.wait(self.thread(area).write_file(&path(key), text))
     }
 
+    fn replace(&self, area: StateArea, key: &str, expected: Option<&str>, text: String) -> Result<bool, StateError> {
+        self.wait(self.thread(area).replace_file(&path(key), expected, text))
+    }
+
     fn delete(&self, area: StateArea, key: &str) -> Result<bool, StateError> {
         self.wait(self.thread(area).delete_file(&path(key)))
     }

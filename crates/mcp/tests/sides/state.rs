@@ -631,6 +631,15 @@ impl StateStore for Texts {
         Ok(())
     }
 
+    fn replace(&self, area: StateArea, key: &str, expected: Option<&str>, text: String) -> Result<bool, StateError> {
+        let (mut all, key) = (self.0.lock().unwrap(), (area == StateArea::Values, key.to_owned()));
+        let is_expected = all.get(&key).map(String::as_str) == expected;
+        if is_expected {
+            all.insert(key, text);
+        }
+        Ok(is_expected)
+    }
+
     fn delete(&self, area: StateArea, key: &str) -> Result<bool, StateError> {
         Ok(self.0.lock().unwrap().remove(&(area == StateArea::Values, key.to_owned())).is_some())
     }

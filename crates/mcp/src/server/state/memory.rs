@@ -63,6 +63,13 @@ impl StateStore for MemoryState {
         self.with(area, |entries| entries.set(key, text))
     }
 
+    fn replace(&self, area: StateArea, key: &str, expected: Option<&str>, text: String) -> Result<bool, StateError> {
+        self.with(area, |entries| {
+            let is_expected = entries.kept.get(key).map(|kept| &*kept.text) == expected;
+            if is_expected { entries.set(key, text).map(|()| true) } else { Ok(false) }
+        })
+    }
+
     fn delete(&self, area: StateArea, key: &str) -> Result<bool, StateError> {
         Ok(self.with(area, |entries| entries.kept.remove(key).is_some()))
     }
@@ -133,6 +140,23 @@ mod tests {
         assert_eq!(all.used(), 3 + 1 + ENTRY_BYTES);
         drop(state);
         assert_eq!(all.used(), 0);
+    }
+
+    #[test]
+    fn texts_are_replaced_only_if_they_are_the_expected_ones() {
+        let state = MemoryState::new(&Budget::new(MAX_TOTAL_BYTES));
+        let replace =
+            |expected: Option<&str>, text: &str| state.replace(StateArea::Values, "a", expected, text.to_owned());
+        assert_eq!(replace(Some(""), "1"), Ok(false));
+        assert_eq!(replace(None, "1"), Ok(true));
+        assert_eq!(replace(None, "2"), Ok(false));
+        assert_eq!(replace(Some("2"), "3"), Ok(false));
+        assert_eq!(state.get(StateArea::Values, "a"), Ok(Some("1".to_owned())));
+        assert!(matches!(replace(Some("1"), &"x".repeat(MAX_STATE_BYTES)), Err(StateError::Full { .. })));
+        assert_eq!(replace(Some("1"), "2"), Ok(true));
+        state.delete(StateArea::Values, "a").unwrap();
+        assert_eq!(replace(Some("2"), "3"), Ok(false));
+        assert_eq!(state.get(StateArea::Values, "a"), Ok(None));
     }
 
     #[test]

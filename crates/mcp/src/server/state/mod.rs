@@ -64,6 +64,13 @@ pub trait StateStore: Send + Sync {
     /// [`StateError::Full`] if it does not fit; an earlier text is kept then.
     fn set(&self, area: StateArea, key: &str, text: String) -> Result<(), StateError>;
 
+    /// Stores a text if the text of the key is `expected`, or if there is none and `expected` is `None`. Returns whether it was
+    /// stored. No other operation on the key, by any user of the state, takes place between the comparison and the change.
+    ///
+    /// # Errors
+    /// [`StateError::Full`] if it does not fit; an earlier text is kept then.
+    fn replace(&self, area: StateArea, key: &str, expected: Option<&str>, text: String) -> Result<bool, StateError>;
+
     /// Removes a key. Returns whether there was one.
     fn delete(&self, area: StateArea, key: &str) -> Result<bool, StateError>;
 
@@ -216,6 +223,10 @@ impl StateStore for NoState {
     }
 
     fn set(&self, _: StateArea, _: &str, _: String) -> Result<(), StateError> {
+        Err(StateError::NoSession)
+    }
+
+    fn replace(&self, _: StateArea, _: &str, _: Option<&str>, _: String) -> Result<bool, StateError> {
         Err(StateError::NoSession)
     }
 
