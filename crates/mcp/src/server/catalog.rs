@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 
 use super::descriptions::list;
 use super::search::{Document, Index, summary};
-use super::{AbsentTool, Missing, ProviderSource};
+use super::{AbsentTool, Missing, ProviderSource, typed};
 use crate::text::{truncate, words};
 use crate::upstream::RejectedTool;
 
@@ -28,7 +28,8 @@ pub struct Query {
     /// Only tools whose authors state that they change nothing.
     #[serde(default)]
     pub read_only: bool,
-    /// Matches per page, 1 to 50. Default: 5.
+    /// Matches per page, at most 50. Default: 5.
+    #[serde(default, deserialize_with = "typed::positive")]
     pub limit: Option<usize>,
     /// The number of matches before this page.
     #[serde(default)]
@@ -61,6 +62,9 @@ pub struct Page {
     /// Namespaces whose tools cannot be found or called now.
     #[serde(flatten)]
     pub missing: Missing,
+    /// How the answer differs from what the query asks for: the limit was reduced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// The description of a provider: what a server says about the use of its tools.
@@ -254,7 +258,8 @@ impl<'a> Catalogs<'a> {
         let next = query.offset.saturating_add(limit);
         let next_offset = (next < found.len()).then_some(next);
         let unknown_namespace = query.namespace.as_deref().and_then(|name| self.unknown_namespace(name));
-        let mut page = Page { total: found.len(), next_offset, tools, unknown_namespace, ..Page::default() };
+        let note = query.limit.and_then(|wanted| typed::reduced("limit", wanted, MAX_LIMIT));
+        let mut page = Page { total: found.len(), next_offset, tools, unknown_namespace, note, ..Page::default() };
         if let (Some(namespace), 0) = (&query.namespace, query.offset) {
             page.instructions = self.first.instructions(namespace, page.room()).into_iter().collect();
             page.instructions.iter_mut().for_each(Instructions::join_lines);
@@ -284,6 +289,7 @@ impl<'a> Catalogs<'a> {
         page.instructions =
             namespaces.into_iter().filter_map(|name| self.first.instructions(name, MAX_INSTRUCTIONS)).collect();
         page.total = page.tools.len();
+        page.note = typed::reduced("describe", names.len(), MAX_LIMIT);
         page
     }
 
@@ -442,6 +448,9 @@ impl Page {
         }
         if let Some(next) = self.next_offset {
             text += &format!("\nNext page: `offset: {next}`. Full types: {describe}.\n");
+        }
+        if let Some(note) = &self.note {
+            text += &format!("\nNote: {note}.\n");
         }
         text
     }

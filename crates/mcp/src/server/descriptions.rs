@@ -305,6 +305,7 @@ fn tool_with_code(name: &str, description: String, options: &ServerOptions) -> T
                 "required": ["characters", "outline"]
             },
             "droppedLines": { "type": "integer" },
+            "note": { "type": "string" },
             "unawaited": {
                 "type": "object",
                 "description": "Calls that the code did not await",

@@ -23,30 +23,11 @@ use crate::upstream::{Relayed, WholeAnswer, is_error};
 
 /// The arguments of the tool that calls a tool.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct NamedCall {
     /// `namespace.tool`.
     tool: String,
     #[serde(default)]
-    arguments: Json,
-}
-
-impl NamedCall {
-    /// The arguments of the tool. Models also send them as JSON in a string.
-    fn arguments(self) -> Result<JsonObject, String> {
-        let written = match &self.arguments {
-            Json::String(text) => serde_json::from_str(text).ok(),
-            _ => None,
-        };
-        match written.unwrap_or(self.arguments) {
-            Json::Object(arguments) => Ok(arguments),
-            Json::Null => Ok(JsonObject::new()),
-            other => Err(format!(
-                "invalid arguments: \"arguments\": expected an object, as `{{ \"name\": \"value\" }}`, got {}",
-                cut(&other.to_string(), MAX_SHOWN)
-            )),
-        }
-    }
+    arguments: JsonObject,
 }
 
 /// A tool, and what it is called with.
@@ -123,8 +104,7 @@ impl CodeServer {
     /// # Errors
     /// Why it cannot be called, for the model.
     async fn find(&self, call: NamedCall) -> Result<DirectCall, String> {
-        let name = call.tool.clone();
-        let arguments = call.arguments()?;
+        let NamedCall { tool: name, arguments } = call;
         let namespace = name.split_once('.').map_or(&*name, |(namespace, _)| namespace).to_owned();
         self.settled(|starting| starting == namespace).await;
         let (provider, tool) = self

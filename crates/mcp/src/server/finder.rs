@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use execbox::{Effect, Provider, Tool, ToolError};
-use serde_json::{Value as Json, json};
+use serde::Deserialize;
+use serde_json::Value as Json;
 use tokio::sync::Semaphore;
 
 use super::catalog::{Catalog, FoundTool, Page, Query};
+use super::typed::CallForm;
 
 /// The name of the namespace.
 pub(super) const NAMESPACE: &str = "tools";
@@ -31,28 +33,13 @@ pub(super) fn provider(searched: Searched, turns: &Arc<Semaphore>) -> Option<Pro
     }
     let searched = &Arc::new(searched);
     let (search, describe) = (tool("search", searched, turns, search), tool("describe", searched, turns, describe));
-    let search = search
-        .description("Searches all tools, best match first")
-        .input_schema(json!({ "anyOf": [{ "type": "string" }, {
-            "type": "object",
-            "properties": {
-                "query": { "type": "string" },
-                "namespace": { "type": "string" },
-                "readOnly": { "type": "boolean" },
-                "limit": { "type": "integer" },
-                "offset": { "type": "integer" }
-            },
-            "additionalProperties": false
-        }] }))
-        .effect(Effect::ReadOnly);
-    let describe = describe
-        .description("Returns a tool with its description and types in full")
-        .input_schema(json!({ "type": "string", "description": "namespace.tool" }))
-        .effect(Effect::ReadOnly);
+    let search = search.description("Searches all tools, best match first").effect(Effect::ReadOnly);
+    let describe =
+        describe.description("Returns a tool with its description and types in full").effect(Effect::ReadOnly);
     Provider::builder(NAMESPACE).name_failed_calls().tool(search).tool(describe).build().ok()
 }
 
-/// A tool over `data`. Its calls run on blocking threads, with one of `turns` each: their duration depends on the schemas
+/// A tool over `data`, which reads its input by a [`CallForm`] and so has no schema. Its calls run on blocking threads, with one of `turns` each: their duration depends on the schemas
 /// of servers or the size of results, and guests choose their number.
 pub(super) fn tool<T: Send + Sync + 'static>(
     name: &str,
@@ -80,16 +67,19 @@ pub(super) async fn run_blocking<T: Send + 'static>(
     working.await.map_err(|_| ToolError::new("internal error: the call has panicked"))
 }
 
-fn search(searched: &Searched, input: Json) -> Result<Json, ToolError> {
-    let query = match input {
-        Json::String(text) => Query { text, ..Query::default() },
-        input => serde_json::from_value(input).map_err(|error| ToolError::invalid(error.to_string()))?,
-    };
-    to_json(&searched.query(&query))
+#[derive(Deserialize)]
+struct Named {
+    name: String,
 }
 
-fn describe(searched: &Searched, input: Json) -> Result<Json, ToolError> {
-    let Json::String(name) = input else { return Err(ToolError::invalid("expected a name: `namespace.tool`")) };
+fn search(searched: &Searched, mut input: Json) -> Result<Json, ToolError> {
+    const FORM: CallForm = CallForm { call: "tools.search({ query })", short: Some("query") };
+    to_json(&searched.query(&FORM.read(&mut input)?))
+}
+
+fn describe(searched: &Searched, mut input: Json) -> Result<Json, ToolError> {
+    const FORM: CallForm = CallForm { call: "tools.describe(\"namespace.tool\")", short: Some("name") };
+    let Named { name } = FORM.read(&mut input)?;
     let mut page = searched.query(&Query { describe: vec![name], ..Query::default() });
     if let Some(unknown) = page.unknown.pop() {
         return Err(ToolError::invalid(unknown.to_string()));

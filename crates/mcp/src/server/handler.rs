@@ -2,6 +2,7 @@
 
 #![allow(deprecated)] // `logging/setLevel` and subscriptions before MCP 2026-07-28.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -182,20 +183,18 @@ impl ServerHandler for CodeServer {
 
 /// Reads the arguments of a tool, in any form in which clients send what the schema means.
 pub(super) fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, String> {
-    typed::read(Json::Object(typed::normalized(arguments))).map_err(|error| format!("invalid arguments: {error}"))
+    typed::read(&mut Json::Object(arguments)).map_err(|error| format!("invalid arguments: {error}"))
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 #[serde(rename_all = "camelCase")]
 struct Code {
     code: String,
-    timeout_ms: Option<u64>,
+    timeout_ms: Option<NonZeroU64>,
 }
 
 /// The arguments of the tool that describes tools.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Named {
     tools: Vec<String>,
 }
@@ -206,7 +205,7 @@ struct GrantedProviders {
     /// The search, earlier results, and the state.
     own: Vec<Provider>,
     /// The snippets that the program names.
-    snippets: Vec<ScriptFunction>,
+    functions: Vec<ScriptFunction>,
 }
 
 impl CodeServer {
@@ -214,13 +213,9 @@ impl CodeServer {
     async fn search(
         &self,
         tool: OwnTool,
-        mut arguments: JsonObject,
+        arguments: JsonObject,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, String> {
-        let names = if tool == OwnTool::Describe { "tools" } else { "describe" };
-        if let Some(name @ Json::String(_)) = arguments.get_mut(names) {
-            *name = Json::Array(vec![name.take()]);
-        }
         let query: Query = match tool {
             OwnTool::Describe => {
                 let Named { tools } = read(arguments)?;
@@ -288,14 +283,15 @@ impl CodeServer {
 
     async fn run(&self, code: Code, state: Arc<State>, caller: Caller) -> Result<CallToolResult, String> {
         let Code { code, timeout_ms } = code;
-        let limits = self.inner.options.limits_for(timeout_ms.map(Duration::from_millis));
+        let limits = self.inner.options.limits_for(timeout_ms.map(|timeout| Duration::from_millis(timeout.get())));
+        let max = limits.timeout.as_millis();
+        let note = timeout_ms.and_then(|wanted| typed::reduced("timeoutMs", u128::from(wanted.get()), max));
         self.settled(|name| words(&code).any(|word| word == name)).await;
         let source = code.clone();
         let granted = self.run_blocking(move |server| server.grant(&source, &state)).await?;
-        let GrantedProviders { catalog, own, snippets } = granted;
+        let GrantedProviders { catalog, own, functions } = granted;
         let has_snippets = own.iter().any(|provider| provider.name() == state::SNIPPETS);
-        let program =
-            Program { code: &code, functions: snippets, limits, granted: catalog.providers(), own: own.clone() };
+        let program = Program { code: &code, functions, limits, granted: catalog.providers(), own: own.clone() };
         let mut result = run::run(self, program, &caller).await;
         if let Err(error) = &mut result.outcome {
             Explainer { server: self, granted: catalog.providers(), own, has_snippets }.explain(error);
@@ -303,7 +299,7 @@ impl CodeServer {
         // Writing a large result as JSON takes long.
         self.run_blocking(|server| {
             let ServerOptions { max_text, secrets, .. } = &server.inner.options;
-            run::tool_result(result, *max_text, &server.inner.results, secrets)
+            run::tool_result(result, note, *max_text, &server.inner.results, secrets)
         })
         .await
     }
@@ -326,8 +322,9 @@ impl CodeServer {
             }
             None => finder,
         };
-        let own = [finder, results, state.values(catalog.providers()), library.provider()];
-        GrantedProviders { catalog, own: own.into_iter().flatten().collect(), snippets: named }
+        let values = state.values(catalog.providers());
+        let own = [finder, results, values, library.provider()];
+        GrantedProviders { catalog, own: own.into_iter().flatten().collect(), functions: named }
     }
 }
 

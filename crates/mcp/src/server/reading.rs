@@ -234,7 +234,7 @@ fn check<P: DeserializeOwned>(params: Json) -> Result<(), String> {
         other => return Err(format!("expected an object, got {}", typed::described(&other))),
     };
     match params.remove("_meta") {
-        None | Some(Json::Null | Json::Object(_)) => typed::read::<P>(Json::Object(params)).map(drop),
+        None | Some(Json::Null | Json::Object(_)) => typed::read_strictly::<P>(&mut Json::Object(params)).map(drop),
         Some(other) => Err(format!("\"_meta\": expected an object, got {}", typed::described(&other))),
     }
 }

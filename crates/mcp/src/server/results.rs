@@ -6,14 +6,15 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use execbox::core::hint::near;
 use execbox::core::memory;
-use execbox::core::text::cut;
 use execbox::{Effect, Provider, ToolError};
 use serde::Deserialize;
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Map, Value as Json};
 use tokio::sync::Semaphore;
 
 use super::finder;
+use super::typed::{self, CallForm, bounded};
 
 /// The name of the namespace.
 pub(super) const NAMESPACE: &str = "results";
@@ -69,17 +70,6 @@ impl Results {
         }
         let get = finder::tool("get", self, turns, part)
             .description("Returns a result of an earlier program that was too large to show, or a part of it")
-            .input_schema(json!({ "anyOf": [{ "type": "string" }, {
-                "type": "object",
-                "properties": {
-                    "handle": { "type": "string" },
-                    "path": { "type": "string", "description": "Names and indices: items.3.name" },
-                    "offset": { "type": "integer", "minimum": 0 },
-                    "limit": { "type": "integer", "minimum": 0 }
-                },
-                "required": ["handle"],
-                "additionalProperties": false
-            }] }))
             .effect(Effect::ReadOnly);
         Provider::builder(NAMESPACE).name_failed_calls().tool(get).build().ok()
     }
@@ -88,36 +78,74 @@ impl Results {
 #[derive(Deserialize)]
 struct Request {
     handle: String,
-    path: Option<String>,
+    #[serde(default)]
+    path: String,
     #[serde(default)]
     offset: usize,
+    #[serde(default, deserialize_with = "typed::positive")]
     limit: Option<usize>,
 }
 
 /// The part that a request selects: of a list, items from `offset`; of a text, characters.
-fn part(results: &Results, input: Json) -> Result<Json, ToolError> {
-    let request = match input {
-        Json::String(handle) => Request { handle, path: None, offset: 0, limit: None },
-        input => serde_json::from_value(input).map_err(|error| ToolError::invalid(error.to_string()))?,
+fn part(results: &Results, mut input: Json) -> Result<Json, ToolError> {
+    const FORM: CallForm =
+        CallForm { call: "results.get({ handle, path: \"items.0\", offset, limit })", short: Some("handle") };
+    let Request { handle, path, offset, limit } = FORM.read(&mut input)?;
+    let unknown = || {
+        let handle = bounded(&handle, MAX_NAME);
+        ToolError::invalid(format!("no result \"{handle}\": it is unknown, or not kept any more"))
     };
-    let unknown =
-        || ToolError::invalid(format!("no result {:?}: it is unknown, or not kept any more", cut(&request.handle, 40)));
-    let whole = results.get(&request.handle).ok_or_else(unknown)?;
-    let mut value = &*whole;
-    for key in request.path.iter().flat_map(|path| path.split('.')) {
+    let whole = results.get(&handle).ok_or_else(unknown)?;
+    let limit = limit.unwrap_or(usize::MAX);
+    Ok(match at(&whole, &path).map_err(ToolError::invalid)? {
+        Json::Array(items) => items.iter().skip(offset).take(limit).cloned().collect(),
+        Json::String(text) => Json::String(text.chars().skip(offset).take(limit).collect()),
+        value => value.clone(),
+    })
+}
+
+/// The value at a path of names and indices, such as `items.3.name`. An empty path is that of the whole.
+///
+/// # Errors
+/// The part of the path that does not exist, and what its place has.
+fn at<'a>(mut value: &'a Json, path: &str) -> Result<&'a Json, String> {
+    let mut start = 0;
+    for key in path.split('.').filter(|_| !path.is_empty()) {
         let member = match value {
             Json::Array(items) => key.parse::<usize>().ok().and_then(|at| items.get(at)),
             Json::Object(members) => members.get(key),
             _ => None,
         };
-        value = member.ok_or_else(|| ToolError::invalid(format!("no {:?} in path", cut(key, 40))))?;
+        let missing = || {
+            let place = match path[..start].strip_suffix('.') {
+                Some(parent) => format!("\"{}\"", bounded(parent, MAX_NAME)),
+                None => "the result".to_owned(),
+            };
+            format!("no \"{}\" in {place}: it {}", bounded(key, MAX_NAME), contents(value, key))
+        };
+        value = member.ok_or_else(missing)?;
+        start += key.len() + 1;
     }
-    let limit = request.limit.unwrap_or(usize::MAX);
-    Ok(match value {
-        Json::Array(items) => items.iter().skip(request.offset).take(limit).cloned().collect(),
-        Json::String(text) => Json::String(text.chars().skip(request.offset).take(limit).collect()),
-        value => value.clone(),
-    })
+    Ok(value)
+}
+
+/// What a value has in place of a member, as a clause.
+fn contents(value: &Json, missing: &str) -> String {
+    match value {
+        Json::Array(items) => format!("has {} items", items.len()),
+        Json::Object(members) if members.is_empty() => "has no members".to_owned(),
+        Json::Object(members) => {
+            let like = near(missing, members.keys().map(String::as_str));
+            let others = members.keys().map(String::as_str).filter(|name| Some(*name) != like);
+            let names = like.into_iter().chain(others).take(MAX_NAMES);
+            let names: Vec<_> = names.map(|name| format!("\"{}\"", bounded(name, MAX_NAME))).collect();
+            let more = members.len() - names.len();
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("has {}{more}", names.join(", "))
+        }
+        Json::String(text) => format!("is a text of {} characters", text.chars().count()),
+        value => format!("is {value}"),
+    }
 }
 
 /// `value` as JSON, with the first items of long lists, the first members of large objects and the beginnings of long texts,
@@ -209,6 +237,10 @@ impl Outline<'_> {
     }
 }
 
+/// The maximum number of names in an error, and the maximum length of each, in characters.
+const MAX_NAMES: usize = 8;
+const MAX_NAME: usize = 40;
+
 /// The maximum memory of all results together, in bytes.
 const MAX_BYTES: usize = 64 << 20;
 
@@ -263,12 +295,37 @@ mod tests {
         };
         assert_eq!(of("items.1.name", 0, 9), Ok(json!("b")));
         assert_eq!(of("items", 1, 1), Ok(json!([{ "name": "b" }])));
-        assert!(of("items.7", 0, 1).unwrap_err().contains("no \"7\" in path"));
+        assert_eq!(get(json!({ "handle": first, "path": "", "limit": "1" })).unwrap()["items"][2], 3);
         assert!(results.keep(Json::String("x".repeat(MAX_BYTES))).is_none());
         for _ in 0..3 {
             results.keep(Json::String("x".repeat(MAX_BYTES / 3))).unwrap();
         }
         assert!(get(json!(first)).unwrap_err().contains("not kept any more"));
         assert!(results.0.lock().unwrap().bytes <= MAX_BYTES);
+    }
+
+    #[test]
+    fn errors_of_paths_say_what_is_missing_and_what_is_there() {
+        let many: Map<String, Json> = (0..1_000).map(|n| (format!("column{n}"), json!(n))).collect();
+        let value = json!({ "rows": [{ "name": "Ada", "tags": [] }, {}], "total": 2, "many": many, "x\u{202e}": null });
+        for (path, expected) in [
+            ("rows.2", "no \"2\" in \"rows\": it has 2 items"),
+            ("rows.-1", "no \"-1\" in \"rows\": it has 2 items"),
+            ("rows.name", "no \"name\" in \"rows\": it has 2 items"),
+            ("row", "no \"row\" in the result: it has \"rows\", \"total\", \"many\", \"x\\u202e\""),
+            ("rows.0.nmae", "no \"nmae\" in \"rows.0\": it has \"name\", \"tags\""),
+            ("rows.0.tags.0.id", "no \"0\" in \"rows.0.tags\": it has 0 items"),
+            ("rows.0.name.first", "no \"first\" in \"rows.0.name\": it is a text of 3 characters"),
+            ("rows.1.name", "no \"name\" in \"rows.1\": it has no members"),
+            ("total.value", "no \"value\" in \"total\": it is 2"),
+            (".total", "no \"\" in the result: it has \"rows\", \"total\", \"many\", \"x\\u202e\""),
+        ] {
+            assert_eq!(at(&value, path).unwrap_err(), expected);
+        }
+        let error = at(&value, &format!("many.{}", "column\u{202e}".repeat(1_000))).unwrap_err();
+        assert!(
+            error.ends_with(" and 992 more") && error.chars().count() < 400 && !error.contains('\u{202e}'),
+            "{error}"
+        );
     }
 }

@@ -29,7 +29,7 @@ use crate::trace;
 /// A program of a client.
 pub(super) struct Program<'a> {
     pub(super) code: &'a str,
-    /// The snippets that the code names.
+    /// The snippets that the code names, and other functions that are not of the host.
     pub(super) functions: Vec<ScriptFunction>,
     pub(super) limits: Limits,
     /// Providers whose calls the policy decides about.
@@ -158,9 +158,10 @@ const SESSION_ID: &str = "mcp-session-id";
 /// The result of the tool: text for models, images and audio as blocks of their own, and the other data as structured content.
 /// If the result is longer than `max` characters, an outline of half that length is shown, and the result is kept in
 /// `results`. The usage of the execution is for programs, not for models: it is in `_meta`. `secrets` are redacted from what is
-/// shown; the result that is kept is whole.
+/// shown; the result that is kept is whole. `note` says how the execution differs from what the client asked for.
 pub(super) fn tool_result(
     mut result: ExecuteResult,
+    note: Option<String>,
     max: usize,
     results: &Results,
     secrets: &Secrets,
@@ -175,7 +176,11 @@ pub(super) fn tool_result(
     };
     secrets.redact_result(&mut result);
     let is_ok = result.is_ok();
-    let shown = Shown::new(&mut result, max, |shown| results.keep(whole.unwrap_or(shown)));
+    let mut shown = Shown::new(&mut result, max, |shown| results.keep(whole.unwrap_or(shown)));
+    if let Some(note) = note {
+        shown.text += &format!("\n\n({note})");
+        shown.omitted.insert("note".to_owned(), note.into());
+    }
     let content = iter::once(ContentBlock::text(shown.text)).chain(media).collect();
     let mut answer = if is_ok { CallToolResult::success(content) } else { CallToolResult::error(content) };
     let mut structured = serde_json::to_value(&result).unwrap_or_default();
@@ -191,7 +196,7 @@ pub(super) fn tool_result(
 /// A result as a model reads it.
 struct Shown {
     text: String,
-    /// The members of the structured content that describe omitted parts: `truncated` and `droppedLines`.
+    /// The members of the structured content that describe omitted parts, `truncated` and `droppedLines`, and `note`.
     omitted: Map<String, Json>,
 }
 

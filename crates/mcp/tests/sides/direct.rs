@@ -153,11 +153,16 @@ async fn arguments_are_read_as_models_write_them() {
     let [client, _] = clients(&server).await;
     let echoed = call_named(&client, "api.echo", json!(r#"{"text":"in a string"}"#)).await;
     assert_eq!(echoed.structured_content, Some(json!({ "text": "in a string" })));
-    let without = call(&client, "mcp_call_tool", json!({ "tool": "api.echo" })).await;
-    assert_eq!(without.structured_content, Some(json!({})));
+    for without in [json!({ "tool": "api.echo" }), json!({ "tool": "api.echo", "arguments": null })] {
+        assert_eq!(call(&client, "mcp_call_tool", without).await.structured_content, Some(json!({})));
+    }
+    let misspelt = call(&client, "mcp_call_tool", json!({ "tool": "api.echo", "argument": {} })).await;
+    assert_eq!(text(&misspelt), r#"invalid arguments: unknown member "argument"; did you mean "arguments"?"#);
     for (arguments, expected) in [
-        (json!([1]), r#"invalid arguments: "arguments": expected an object, as `{ "name": "value" }`, got [1]"#),
-        (json!("x"), r#"invalid arguments: "arguments": expected an object, as `{ "name": "value" }`, got "x""#),
+        (json!([1]), r#"invalid arguments: "arguments": expected an object, got an array"#),
+        (json!("x"), r#"invalid arguments: "arguments": expected an object, got a string"#),
+        (json!("[{}]"), r#"invalid arguments: "arguments": expected an object, got a string"#),
+        (json!(true), r#"invalid arguments: "arguments": expected an object, got true"#),
     ] {
         assert_eq!(text(&call_named(&client, "api.echo", arguments).await), expected);
     }

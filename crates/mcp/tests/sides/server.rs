@@ -100,25 +100,25 @@ async fn failures_are_errors_that_models_can_read() {
 async fn invalid_arguments_are_errors_in_words_of_the_schema() {
     let (client, _) = client(Vec::new, ServerOptions::default()).await;
     for (tool, arguments, expected) in [
-        ("mcp_execute_code", json!({}), "missing field `code`"),
-        ("mcp_execute_code", json!({ "code": null }), "missing field `code`"),
+        ("mcp_execute_code", json!({}), "missing \"code\""),
+        ("mcp_execute_code", json!({ "code": null }), "missing \"code\""),
         ("mcp_execute_code", json!({ "code": 1 }), "\"code\": expected a string, got 1"),
+        ("mcp_execute_code", json!({ "code": "1", "cod": 2 }), "unknown member \"cod\"; did you mean \"code\"?"),
         (
             "mcp_execute_code",
-            json!({ "code": "1", "cod": 2 }),
-            "\"cod\": unknown field `cod`, expected `code` or `timeoutMs`",
+            json!({ "code": "1", "language": "js" }),
+            "unknown member \"language\"; known: \"code\", \"timeoutMs\"",
         ),
+        ("mcp_code", json!({ "code": "1", "timeoutMs": 0 }), "\"timeoutMs\": expected a positive integer, got 0"),
         (
             "mcp_code",
             json!({ "code": "1", "timeoutMs": "1s" }),
-            "\"timeoutMs\": expected a non-negative integer, got a string",
+            "\"timeoutMs\": expected a positive integer, got a string",
         ),
-        (
-            "mcp_code",
-            json!({ "code": "1", "timeoutMs": 0.5 }),
-            "\"timeoutMs\": expected a non-negative integer, got 0.5",
-        ),
-        ("mcp_search_tools", json!({ "limit": -1 }), "\"limit\": expected a non-negative integer, got -1"),
+        ("mcp_code", json!({ "code": "1", "timeoutMs": 0.5 }), "\"timeoutMs\": expected a positive integer, got 0.5"),
+        ("mcp_search_tools", json!({ "limit": -1 }), "\"limit\": expected a positive integer, got -1"),
+        ("mcp_search_tools", json!({ "limit": 0 }), "\"limit\": expected a positive integer, got 0"),
+        ("mcp_search_tools", json!({ "readonly": true }), "unknown member \"readonly\"; did you mean \"readOnly\"?"),
         ("mcp_search_tools", json!({ "readOnly": "yes" }), "\"readOnly\": expected a boolean, got a string"),
         ("mcp_search_tools", json!({ "describe": 5 }), "\"describe\": expected an array, got 5"),
         ("mcp_search_tools", json!({ "describe": ["a.b", 5] }), "\"describe[1]\": expected a string, got 5"),
@@ -140,12 +140,31 @@ async fn arguments_may_be_null_numbers_with_a_decimal_point_and_one_name() {
     let plain = call(&client, "mcp_search_tools", json!({ "query": "echo", "limit": 1 })).await;
     for arguments in [
         json!({ "query": "echo", "limit": 1.0, "offset": 0.0 }),
+        json!({ "query": "echo", "limit": "1", "offset": "0.0", "readOnly": "false" }),
         json!({ "query": "echo", "limit": 1, "readOnly": null, "offset": null, "describe": null, "namespace": null }),
     ] {
         assert_eq!(call(&client, "mcp_search_tools", arguments).await, plain);
     }
     let described = call(&client, "mcp_search_tools", json!({ "describe": ["api.echo"] })).await;
-    assert_eq!(call(&client, "mcp_search_tools", json!({ "query": null, "describe": "api.echo" })).await, described);
+    for describe in [json!("api.echo"), json!("[\"api.echo\"]")] {
+        let arguments = json!({ "query": null, "describe": describe });
+        assert_eq!(call(&client, "mcp_search_tools", arguments).await, described);
+    }
+}
+
+#[tokio::test]
+async fn numbers_above_the_maximum_are_reduced_and_the_answer_says_so() {
+    let (client, _) = client(Vec::new, ServerOptions::default()).await;
+    let reduced = call(&client, "mcp_execute_code", json!({ "code": "1", "timeoutMs": 1e9 })).await;
+    let note = "`timeoutMs` was reduced from 1000000000 to 300000, the maximum";
+    assert_eq!(text(&reduced), format!("1\n\n({note})"));
+    assert_eq!(reduced.structured_content.unwrap()["note"], note);
+    let failed = call(&client, "mcp_code", json!({ "code": "throw 1", "timeoutMs": "300001" })).await;
+    assert!(text(&failed).ends_with("\n\n(`timeoutMs` was reduced from 300001 to 300000, the maximum)"));
+    let most = call(&client, "mcp_execute_code", json!({ "code": "1", "timeoutMs": 300_000 })).await;
+    assert_eq!(text(&most), "1");
+    let page = call(&client, "mcp_search_tools", json!({ "limit": 100 })).await;
+    assert!(text(&page).ends_with("\nNote: `limit` was reduced from 100 to 50, the maximum.\n"), "{}", text(&page));
 }
 
 #[tokio::test]

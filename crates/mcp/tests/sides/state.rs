@@ -205,6 +205,117 @@ async fn programs_of_one_session_share_its_state_at_once() {
     assert!(result(&client, "await snippets.last()").await.as_u64().unwrap() < 20);
 }
 
+/// The forms in which models call the tools of the own namespaces.
+#[tokio::test]
+async fn inputs_are_read_as_what_they_mean() {
+    let client = client_of(server()).await;
+    let same = [
+        "await store.list()",
+        "await store.list(undefined)",
+        "await store.list(null)",
+        "await store.list({})",
+        "await store.list({ prefix: null, limit: undefined, offset: null })",
+        "await store.list('')",
+        "await store.list({ limit: '100', offset: '0' })",
+        "await store.list('{}'.slice(2))",
+    ];
+    result(&client, "for (const key of ['a', 'b', '5']) await store.set({ key, value: key })").await;
+    for code in same {
+        assert_eq!(result(&client, code).await["total"], 3, "{code}");
+    }
+    for (code, expected) in [
+        ("await store.get({ key: 'a' })", json!("a")),
+        ("await store.get('5')", json!("5")),
+        ("await store.set(JSON.stringify({ key: 'json', value: [1] })); await store.get('json')", json!([1])),
+        ("await store.set({ key: 'null', value: null }); (await store.list('null')).total", json!(1)),
+        ("await store.set({ key: 'text', value: '5' }); await store.get('text')", json!("5")),
+        ("await store.delete({ key: 'a' })", json!(true)),
+        ("(await store.list({ limit: '1', offset: '1' })).keys.map(({ key }) => key)", json!(["b"])),
+        (
+            "await snippets.save({ name: 'f', code: '1', description: null, replace: 'true' }); await snippets.delete({ name: 'f' })",
+            json!(true),
+        ),
+        ("(await snippets.list({ limit: null })).total", json!(0)),
+        ("await snippets.get({ name: 'f' })", json!(null)),
+        ("(await tools.search({ query: 'echo', limit: '1', readOnly: null, namespace: undefined })).total", json!(1)),
+        ("(await tools.search()).total", json!(2)),
+        ("(await tools.describe({ name: 'api.echo' })).name", json!("echo")),
+        (
+            "(await tools.search({ query: 'gives', limit: 51 })).note",
+            json!("`limit` was reduced from 51 to 50, the maximum"),
+        ),
+        ("(await store.list({ limit: 1001 })).note", json!("`limit` was reduced from 1001 to 1000, the maximum")),
+        ("(await snippets.list({ limit: 2000 })).note", json!("`limit` was reduced from 2000 to 1000, the maximum")),
+        ("(await store.list({ limit: 1000 })).note === undefined", json!(true)),
+    ] {
+        assert_eq!(result(&client, code).await, expected, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn inputs_that_mean_nothing_are_errors_with_the_right_form() {
+    let client = client_of(server()).await;
+    for (code, expected) in [
+        ("await store.set('k', 5)", "write store.set({ key, value }): expected one object, got a string"),
+        ("await store.set(['k', 5])", "write store.set({ key, value }): expected one object, got an array"),
+        ("await store.set()", "write store.set({ key, value }): missing \"key\""),
+        ("await store.set({ key: 'k' })", "write store.set({ key, value }): missing \"value\""),
+        (
+            "await store.set({ key: 'k', val: 1 })",
+            "write store.set({ key, value }): unknown member \"val\"; known: \"key\", \"value\"",
+        ),
+        ("await store.set({ key: 5, value: 1 })", "write store.set({ key, value }): \"key\": expected a string, got 5"),
+        ("await store.get()", "write store.get(key): missing \"key\""),
+        ("await store.get(7)", "write store.get(key): expected a string or one object, got 7"),
+        ("await store.get({ name: 'k' })", "write store.get(key): unknown member \"name\"; known: \"key\""),
+        (
+            "await store.list({ limit: 0 })",
+            "write store.list({ prefix, offset, limit }): \"limit\": expected a positive integer, got 0",
+        ),
+        (
+            "await store.list({ offset: -2 })",
+            "write store.list({ prefix, offset, limit }): \"offset\": expected a non-negative integer, got -2",
+        ),
+        (
+            "await snippets.save('f', 'return 1')",
+            "write snippets.save({ name, code, description }): expected one object, got a string",
+        ),
+        (
+            "await snippets.save({ name: 'f', body: '1' })",
+            "write snippets.save({ name, code, description }): unknown member \"body\"; known: \"name\", \"code\", \"description\", \"replace\"",
+        ),
+        ("await snippets.get(['f'])", "write snippets.get(name): expected a string or one object, got an array"),
+        (
+            "await tools.search({ query: 'x', readonly: true })",
+            "write tools.search({ query }): unknown member \"readonly\"; did you mean \"readOnly\"?",
+        ),
+        (
+            "await tools.search({ query: ['x'] })",
+            "write tools.search({ query }): \"query\": expected a string, got an array",
+        ),
+        (
+            "await tools.describe(['api.echo'])",
+            "write tools.describe(\"namespace.tool\"): expected a string or one object, got an array",
+        ),
+        ("await results.get()", "write results.get({ handle, path: \"items.0\", offset, limit }): missing \"handle\""),
+        (
+            "await results.get({ handle: 'r1', offset: -1 })",
+            "write results.get({ handle, path: \"items.0\", offset, limit }): \"offset\": expected a non-negative integer, got -1",
+        ),
+        (
+            "await results.get({ id: 'r1' })",
+            "write results.get({ handle, path: \"items.0\", offset, limit }): unknown member \"id\"; known: \"handle\", \"path\", \"offset\", \"limit\"",
+        ),
+        ("await results.get('r\\u202e1')", "no result \"r\\u202e1\": it is unknown, or not kept any more"),
+    ] {
+        let failed = run(&client, code).await.structured_content.unwrap();
+        let error = &failed["error"];
+        assert_eq!((&error["code"], &error["message"]), (&json!("validation_error"), &json!(expected)), "{code}");
+    }
+    let long = message(&client, "await store.set({ key: 'k', value: 1, ['\\u202e'.repeat(1e6)]: 1 })").await;
+    assert!(long.chars().count() < 1_000 && !long.contains('\u{202e}'), "{long}");
+}
+
 #[tokio::test]
 async fn snippets_are_saved_found_and_called_by_name() {
     let client = client_of(server()).await;

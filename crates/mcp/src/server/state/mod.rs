@@ -21,11 +21,13 @@ mod values;
 use std::fmt;
 use std::sync::Arc;
 
+use execbox::Provider;
 use execbox::core::budget::Budget;
 use execbox::core::language::Language;
-use execbox::{Provider, ToolError};
+use serde_json::{Value as Json, json};
 use tokio::sync::Semaphore;
 
+use super::typed;
 use memory::MemoryState;
 
 pub(super) use checker::Checker;
@@ -239,16 +241,19 @@ impl StateStore for NoState {
     }
 }
 
-/// A page of `all`, and the offset of the next one if there is one.
-fn page<T>(all: Vec<T>, offset: usize, limit: Option<usize>) -> (Vec<T>, Option<usize>) {
-    let limit = limit.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_PAGE);
+/// A page of `all`, and the result of a call without it: the total, and the offset of the next page if there is one.
+fn page<T>(all: Vec<T>, offset: usize, limit: Option<usize>) -> (Vec<T>, Json) {
+    let mut result = json!({ "total": all.len() });
+    let wanted = limit.unwrap_or(DEFAULT_PAGE);
+    let limit = wanted.min(MAX_PAGE);
     let next = offset.saturating_add(limit);
-    let next = (next < all.len()).then_some(next);
-    (all.into_iter().skip(offset).take(limit).collect(), next)
-}
-
-fn read<T: serde::de::DeserializeOwned>(input: serde_json::Value) -> Result<T, ToolError> {
-    serde_json::from_value(input).map_err(|error| ToolError::invalid(error.to_string()))
+    if next < all.len() {
+        result["nextOffset"] = next.into();
+    }
+    if let Some(note) = typed::reduced("limit", wanted, limit) {
+        result["note"] = note.into();
+    }
+    (all.into_iter().skip(offset).take(limit).collect(), result)
 }
 
 /// Entries on a page, by default and at most.

@@ -17,7 +17,8 @@ use serde_json::{Value as Json, json};
 
 use super::super::catalog::Catalog;
 use super::super::finder;
-use super::{Means, Snippet, StateArea, StateEntry, StateError, StateStore, page, read};
+use super::super::typed::{CallForm, positive};
+use super::{Means, Snippet, StateArea, StateEntry, StateError, StateStore, page};
 
 /// The name of the namespace.
 pub(in super::super) const NAMESPACE: &str = "snippets";
@@ -109,40 +110,18 @@ impl Snippets {
     }
 
     fn tools(&self) -> [Tool; 4] {
-        let by_name = || json!({ "type": "string", "description": "The name of a snippet" });
         let turns = &self.means.turns;
         let (saved, means) = (Arc::clone(&self.saved), self.means.clone());
         let save = Tool::new("save", move |input, _| Saved::save(Arc::clone(&saved), means.clone(), input))
-            .description("Saves code, which later programs call: await snippets.NAME(input)")
-            .input_schema(json!({
-                "type": "object",
-                "properties": {
-                    "name": { "type": "string" },
-                    "code": { "type": "string", "description": "The body of an async function of `input`, or one function" },
-                    "description": { "type": "string", "description": "What it does and what its input is; searches find it" },
-                    "replace": { "type": "boolean", "description": "Replace the snippet of this name" }
-                },
-                "required": ["name", "code"],
-                "additionalProperties": false
-            }));
+            .description("Saves code, which later programs call: await snippets.NAME(input)");
         let list = finder::tool("list", &self.saved, turns, Saved::list)
             .description("Returns the names and descriptions of the saved snippets")
-            .input_schema(json!({ "anyOf": [{ "type": "null" }, {
-                "type": "object",
-                "properties": {
-                    "limit": { "type": "integer", "minimum": 1 },
-                    "offset": { "type": "integer", "minimum": 0 }
-                },
-                "additionalProperties": false
-            }] }))
             .effect(Effect::ReadOnly);
         let get = finder::tool("get", &self.saved, turns, Saved::get)
             .description("Returns a snippet with its code, or null")
-            .input_schema(by_name())
             .effect(Effect::ReadOnly);
         let delete = finder::tool("delete", &self.saved, turns, Saved::delete)
             .description("Deletes a snippet; returns whether there was one")
-            .input_schema(by_name())
             .effect(Effect::Destructive)
             .keep_reserved_name();
         [save, list, get, delete]
@@ -164,8 +143,9 @@ impl Saved {
         finder::run_blocking(&turns, move || this.keep(request)).await?
     }
 
-    fn read_request(&self, input: Json) -> Result<Request, ToolError> {
-        let request: Request = read(input)?;
+    fn read_request(&self, mut input: Json) -> Result<Request, ToolError> {
+        const FORM: CallForm = CallForm { call: "snippets.save({ name, code, description })", short: None };
+        let request: Request = FORM.read(&mut input)?;
         let Request { name, code, .. } = &request;
         check_name(name)?;
         if code.len() > MAX_CODE_BYTES {
@@ -200,11 +180,11 @@ impl Saved {
         Ok(Json::Null)
     }
 
-    fn list(this: &Self, input: Json) -> Result<Json, ToolError> {
-        let Paging { limit, offset } = if input.is_null() { Paging::default() } else { read(input)? };
+    fn list(this: &Self, mut input: Json) -> Result<Json, ToolError> {
+        const FORM: CallForm = CallForm { call: "snippets.list({ offset, limit })", short: None };
+        let Paging { limit, offset } = FORM.read(&mut input)?;
         let all = usable(this.store.list(StateArea::Snippets, "")?);
-        let total = all.len();
-        let (entries, next) = page(all, offset, limit);
+        let (entries, mut result) = page(all, offset, limit);
         let mut snippets = Vec::new();
         for StateEntry { key, .. } in entries {
             let description = match this.read(&key) {
@@ -214,15 +194,13 @@ impl Saved {
             };
             snippets.push(json!({ "name": key, "description": description }));
         }
-        let mut result = json!({ "total": total, "snippets": snippets });
-        if let Some(next) = next {
-            result["nextOffset"] = next.into();
-        }
+        result["snippets"] = snippets.into();
         Ok(result)
     }
 
-    fn get(this: &Self, input: Json) -> Result<Json, ToolError> {
-        let name: String = read(input)?;
+    fn get(this: &Self, mut input: Json) -> Result<Json, ToolError> {
+        const FORM: CallForm = CallForm { call: "snippets.get(name)", short: Some("name") };
+        let Named { name } = FORM.read(&mut input)?;
         if check_name(&name).is_err() {
             return Ok(Json::Null);
         }
@@ -231,8 +209,9 @@ impl Saved {
         Ok(found.map_or(Json::Null, shown))
     }
 
-    fn delete(this: &Self, input: Json) -> Result<Json, ToolError> {
-        let name: String = read(input)?;
+    fn delete(this: &Self, mut input: Json) -> Result<Json, ToolError> {
+        const FORM: CallForm = CallForm { call: "snippets.delete(name)", short: Some("name") };
+        let Named { name } = FORM.read(&mut input)?;
         if check_name(&name).is_err() {
             return Ok(false.into());
         }
@@ -270,11 +249,17 @@ struct Request {
     replace: bool,
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize)]
 struct Paging {
+    #[serde(default, deserialize_with = "positive")]
     limit: Option<usize>,
     #[serde(default)]
     offset: usize,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
 }
 
 fn invalid_code(name: &str, error: &str) -> ToolError {

@@ -10,11 +10,13 @@ use execbox::core::memory;
 use execbox::core::value::parse_json;
 use execbox::{Effect, Provider, ToolError};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Value as Json, json};
 use tokio::sync::Semaphore;
 
 use super::super::finder;
-use super::{MAX_ENTRY_BYTES, MAX_KEY_BYTES, StateArea, StateError, StateStore, page, read};
+use super::super::typed::{CallForm, bounded, positive};
+use super::{MAX_ENTRY_BYTES, MAX_KEY_BYTES, StateArea, StateError, StateStore, page};
 
 /// The name of the namespace.
 pub(super) const NAMESPACE: &str = "store";
@@ -24,44 +26,20 @@ type Store = Arc<dyn StateStore>;
 /// The provider of the namespace. Each call takes one of `turns`.
 pub(super) fn provider(store: &Store, turns: &Arc<Semaphore>) -> Option<Provider> {
     let store = &Arc::new(Arc::clone(store));
-    let by_key = || {
-        json!({ "anyOf": [{ "type": "string" }, {
-            "type": "object",
-            "properties": { "key": { "type": "string" } },
-            "required": ["key"],
-            "additionalProperties": false
-        }] })
-    };
     let get = finder::tool("get", store, turns, get)
         .description("Returns the value that an earlier program has stored, or null")
-        .input_schema(by_key())
         .effect(Effect::ReadOnly);
     let set = finder::tool("set", store, turns, set)
-        .description("Stores a JSON value for later programs, in place of an earlier one")
-        .input_schema(json!({
-            "type": "object",
-            "properties": { "key": { "type": "string" }, "value": {} },
-            "required": ["key", "value"],
-            "additionalProperties": false
-        }));
+        .description("Stores a JSON value for later programs, in place of an earlier one");
     let list = finder::tool("list", store, turns, list)
         .description("Returns the keys that begin with a prefix, sorted")
-        .input_schema(json!({ "anyOf": [{ "type": ["string", "null"] }, {
-            "type": "object",
-            "properties": {
-                "prefix": { "type": "string" },
-                "limit": { "type": "integer", "minimum": 1 },
-                "offset": { "type": "integer", "minimum": 0 }
-            },
-            "additionalProperties": false
-        }] }))
         .effect(Effect::ReadOnly);
     let delete = finder::tool("delete", store, turns, delete)
         .description("Deletes a key; returns whether there was one")
-        .input_schema(by_key())
         .effect(Effect::Destructive)
         .keep_reserved_name();
-    Provider::builder(NAMESPACE).name_failed_calls().tools([get, set, list, delete]).build().ok()
+    let tools = [get, set, list, delete];
+    Provider::builder(NAMESPACE).name_failed_calls().tools(tools).build().ok()
 }
 
 #[derive(Deserialize)]
@@ -69,45 +47,56 @@ struct Key {
     key: String,
 }
 
+/// The members of a call that stores a value, which is not copied.
 #[derive(Deserialize)]
 struct Entry {
     key: String,
-    value: Json,
+    #[serde(rename = "value")]
+    _value: IgnoredAny,
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize)]
 struct Selection {
     #[serde(default)]
     prefix: String,
+    #[serde(default, deserialize_with = "positive")]
     limit: Option<usize>,
     #[serde(default)]
     offset: usize,
 }
 
-fn get(store: &Store, input: Json) -> Result<Json, ToolError> {
-    let key = key(input)?;
-    let Some(text) = store.get(StateArea::Values, &key).map_err(failed)? else { return Ok(Json::Null) };
-    // Another program may have written the state.
-    let mut meter = Meter::alone(MAX_PARSED_BYTES);
-    parse_json(&text, &mut meter)
-        .map_err(|error| ToolError::new(format!("the value of {key:?} cannot be read: {error}")))
+fn get(store: &Store, mut input: Json) -> Result<Json, ToolError> {
+    const FORM: CallForm = CallForm { call: "store.get(key)", short: Some("key") };
+    let key = key(&FORM, &mut input)?;
+    value(&key, store.get(StateArea::Values, &key).map_err(failed)?)
 }
 
-fn set(store: &Store, input: Json) -> Result<Json, ToolError> {
-    let Entry { key, value } = read(input)?;
+/// The value of a text that is stored.
+fn value(key: &str, text: Option<String>) -> Result<Json, ToolError> {
+    let Some(text) = text else { return Ok(Json::Null) };
+    // Another program may have written the state.
+    parse_json(&text, &mut Meter::alone(MAX_PARSED_BYTES)).map_err(|error| {
+        let key = bounded(key, MAX_KEY_BYTES);
+        ToolError::new(format!("the value of \"{key}\" cannot be read: {error}; delete it or store another one"))
+    })
+}
+
+fn set(store: &Store, mut input: Json) -> Result<Json, ToolError> {
+    const FORM: CallForm = CallForm { call: "store.set({ key, value })", short: None };
+    let Entry { key, .. } = FORM.read(&mut input)?;
     check(&key)?;
-    let bytes = memory::of_json(&value);
-    if bytes > MAX_VALUE_BYTES {
-        return Err(ToolError::invalid(format!(
-            "the value takes {bytes} bytes of memory; the limit is {MAX_VALUE_BYTES}: store it in parts"
-        )));
-    }
-    store.set(StateArea::Values, &key, text(&value)?).map_err(failed)?;
+    store.set(StateArea::Values, &key, text(&input["value"])?).map_err(failed)?;
     Ok(Json::Null)
 }
 
 /// A value as JSON of at most [`MAX_ENTRY_BYTES`].
 fn text(value: &Json) -> Result<String, ToolError> {
+    let bytes = memory::of_json(value);
+    if bytes > MAX_VALUE_BYTES {
+        return Err(ToolError::invalid(format!(
+            "the value takes {bytes} bytes of memory; the limit is {MAX_VALUE_BYTES}: store it in parts"
+        )));
+    }
     let mut text = Bounded(Vec::new());
     let too_long = format!("the value has more than {MAX_ENTRY_BYTES} bytes as JSON: store it in parts");
     serde_json::to_writer(&mut text, value).map_err(|_| ToolError::invalid(too_long))?;
@@ -131,34 +120,24 @@ impl io::Write for Bounded {
     }
 }
 
-fn list(store: &Store, input: Json) -> Result<Json, ToolError> {
-    let Selection { prefix, limit, offset } = match input {
-        Json::Null => Selection::default(),
-        Json::String(prefix) => Selection { prefix, ..Selection::default() },
-        input => read(input)?,
-    };
+fn list(store: &Store, mut input: Json) -> Result<Json, ToolError> {
+    const FORM: CallForm = CallForm { call: "store.list({ prefix, offset, limit })", short: Some("prefix") };
+    let Selection { prefix, limit, offset } = FORM.read(&mut input)?;
     let is_possible = prefix.len() <= MAX_KEY_BYTES;
     let all = if is_possible { store.list(StateArea::Values, &prefix).map_err(failed)? } else { Vec::new() };
-    let total = all.len();
-    let (keys, next) = page(all, offset, limit);
-    let keys: Vec<Json> = keys.into_iter().map(|entry| json!({ "key": entry.key, "bytes": entry.bytes })).collect();
-    let mut result = json!({ "total": total, "keys": keys });
-    if let Some(next) = next {
-        result["nextOffset"] = next.into();
-    }
+    let (keys, mut result) = page(all, offset, limit);
+    result["keys"] = keys.into_iter().map(|entry| json!({ "key": entry.key, "bytes": entry.bytes })).collect();
     Ok(result)
 }
 
-fn delete(store: &Store, input: Json) -> Result<Json, ToolError> {
-    Ok(store.delete(StateArea::Values, &key(input)?).map_err(failed)?.into())
+fn delete(store: &Store, mut input: Json) -> Result<Json, ToolError> {
+    const FORM: CallForm = CallForm { call: "store.delete(key)", short: Some("key") };
+    Ok(store.delete(StateArea::Values, &key(&FORM, &mut input)?).map_err(failed)?.into())
 }
 
 /// The key that a call names.
-fn key(input: Json) -> Result<String, ToolError> {
-    let key = match input {
-        Json::String(key) => key,
-        input => read::<Key>(input)?.key,
-    };
+fn key(form: &CallForm, input: &mut Json) -> Result<String, ToolError> {
+    let Key { key } = form.read(input)?;
     check(&key).map(|()| key)
 }
 
