@@ -25,7 +25,8 @@ const TIMERS: &str =
 const FINDER: &str = " Code can search, too: `await tools.search(\"words\")`, `await tools.describe(\"ns.tool\")`.";
 
 /// Added if code can keep values for later programs, and if it can keep code.
-const STORE: &str = "`store.set({ key, value })`, `store.get(key)`";
+const STORE: &str =
+    "`store.set({ key, value })`, `store.get(key)`, atomic `store.update({ key, update: (old) => new })`";
 const SNIPPETS: &str = "`snippets.save({ name, code, description })`, `snippets.NAME(input)`";
 
 /// Added if tools return the results of MCP as they are.

@@ -2,6 +2,7 @@
 
 #![allow(deprecated)] // `logging/setLevel` and subscriptions before MCP 2026-07-28.
 
+use std::iter;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
@@ -204,7 +205,7 @@ struct GrantedProviders {
     catalog: Arc<Catalog>,
     /// The search, earlier results, and the state.
     own: Vec<Provider>,
-    /// The snippets that the program names.
+    /// The snippets that the program names, and `store.update` if it names that.
     functions: Vec<ScriptFunction>,
 }
 
@@ -323,8 +324,11 @@ impl CodeServer {
             None => finder,
         };
         let values = state.values(catalog.providers());
+        let sources = iter::once(code).chain(named.iter().map(|snippet| &*snippet.code));
+        let update = values.as_ref().and_then(|_| state::update(sources));
+        let functions = named.into_iter().chain(update).collect();
         let own = [finder, results, values, library.provider()];
-        GrantedProviders { catalog, own: own.into_iter().flatten().collect(), functions: named }
+        GrantedProviders { catalog, own: own.into_iter().flatten().collect(), functions }
     }
 }
 

@@ -205,6 +205,129 @@ async fn programs_of_one_session_share_its_state_at_once() {
     assert!(result(&client, "await snippets.last()").await.as_u64().unwrap() < 20);
 }
 
+/// The calls of `store.update` of one program at once.
+fn increments(key: &str, count: usize) -> String {
+    format!(
+        "await Promise.all(Array.from({{ length: {count} }}, () =>
+            store.update({{ key: '{key}', update: async (value) => (value ?? 0) + 1 }})))"
+    )
+}
+
+#[tokio::test]
+async fn parallel_updates_of_one_program_are_all_kept() {
+    let client = client_of(server()).await;
+    let counts = result(&client, &increments("count", 50)).await;
+    let mut counts: Vec<_> = counts.as_array().unwrap().iter().map(|count| count.as_u64().unwrap()).collect();
+    counts.sort_unstable();
+    assert!(counts.into_iter().eq(1..=50), "each update returns the value that it has stored");
+    assert_eq!(result(&client, "await store.get('count')").await, 50);
+    // More than a program has calls in flight. The number of calls is no square of that of updates.
+    let many = run(&client, &format!("{}; return await store.get('many')", increments("many", 500))).await;
+    assert_eq!(many.structured_content.unwrap()["result"], 500);
+    let calls = many.meta.unwrap()["execbox/usage"]["calls"].as_u64().unwrap();
+    assert!((1_001..20_000).contains(&calls), "{calls}");
+}
+
+#[tokio::test]
+async fn parallel_updates_of_several_clients_are_all_kept() {
+    let shared: Arc<dyn StateStore> = Arc::new(Texts::default());
+    let served = serve_code(server_with(Vec::new(), Some(shared)), HttpOptions::default()).await;
+    let [sessions, sessionless] = both_generations();
+    let mut clients = Vec::new();
+    for (at, name) in ["one", "two", "three", "four", "five"].into_iter().enumerate() {
+        let lifecycle = if at % 2 == 0 { sessions.clone() } else { sessionless.clone() };
+        clients.push(connect_as(name, served.address, lifecycle).await.0);
+    }
+    let code = increments("count", 8);
+    join_all(clients.iter().flat_map(|client| [result(client, &code), result(client, &code)])).await;
+    assert_eq!(result(&clients[0], "await store.get('count')").await, 5 * 2 * 8);
+}
+
+#[tokio::test]
+async fn values_are_replaced_only_if_their_revision_is_the_same() {
+    let client = client_of(server()).await;
+    let code = "const first = await store.entry('k');
+        const results = [first.value, await store.replace({ key: 'k', value: 1, revision: 'none' })];
+        results.push(await store.replace({ key: 'k', value: 2, revision: first.revision }));
+        const { value, revision } = await store.entry({ key: 'k' });
+        results.push(value, await store.replace({ key: 'k', value: { a: null }, revision }));
+        results.push(await store.replace({ key: 'k', value: 3, revision }), await store.get('k'));
+        const { revision: last } = await store.entry('k');
+        await store.delete('k');
+        return [...results, await store.replace({ key: 'k', value: 4, revision: last }), (await store.list()).total]";
+    assert_eq!(result(&client, code).await, json!([null, true, false, 1, true, false, { "a": null }, false, 0]));
+    let code = "let seen = []; await store.set({ key: 'd', value: 1 });
+        const value = await store.update({ key: 'd', update: async (value) => {
+            seen.push(value);
+            if (seen.length === 1) await store.delete('d');
+            return { was: value };
+        } });
+        return [seen, value, await store.get('d')]";
+    assert_eq!(result(&client, code).await, json!([[1, null], { "was": null }, { "was": null }]));
+    // A snippet has the function, too, and a program that uses the namespace in another way.
+    result(
+        &client,
+        "await snippets.save({ name: 'count', code: 'await store.update({ key: input, update: (n) => n + 1 })' })",
+    )
+    .await;
+    assert_eq!(result(&client, "await store.set({ key: 's', value: 1 }); await snippets.count('s')").await, 2);
+    assert_eq!(result(&client, "const { update } = store; await update({ key: 's', update: (n) => n + 1 })").await, 3);
+}
+
+#[tokio::test]
+async fn updates_that_cannot_be_made_say_why_and_change_nothing() {
+    let texts = Arc::new(Texts::default());
+    texts.set(StateArea::Values, "broken", "{\"a\":".to_owned()).unwrap();
+    let client = client_of(server_with(Vec::new(), Some(texts))).await;
+    result(&client, "await store.set({ key: 'k', value: 'kept' })").await;
+    for (code, expected) in [
+        (
+            "await store.update('k', (value) => 1)",
+            "store.update takes one object: store.update({ key, update: (value) => newValue })",
+        ),
+        ("await store.update()", "store.update takes one object"),
+        ("await store.update({ key: 'k', value: 1 })", "store.update takes one object"),
+        ("await store.update({ update: () => 1 })", "store.update takes one object"),
+        (
+            "await store.update({ key: 'k', update: (value) => { value + 1 } })",
+            "the function returned undefined; return the new value",
+        ),
+        ("await store.update({ key: 'k', update: () => { throw new Error('mine') } })", "mine"),
+        ("await store.update({ key: 'k', update: () => 'x'.repeat(9e6) })", "more than 8388608 bytes as JSON"),
+        ("await store.update({ key: 'k', update: () => () => 1 })", "tool input.value is a function"),
+        ("await store.update({ key: 'broken', update: () => 1 })", "the value of \"broken\" cannot be read: "),
+        (
+            "await store.update({ key: 'k2', update: async (n) => { await store.set({ key: 'k2', value: Math.random() }); return n } })",
+            "the value was changed during each of 100 attempts",
+        ),
+        ("await store['up' + 'date']({ key: 'k' })", "write the name into the code: `await store.update({"),
+        (
+            "await store.replace({ key: 'k', value: 1 })",
+            "write store.replace({ key, value, revision }): missing \"revision\"",
+        ),
+        ("await store.replace({ key: 'k', value: 1, revision: null })", "missing \"revision\""),
+    ] {
+        let refused = message(&client, code).await;
+        assert!(refused.contains(expected), "{code}: {refused}");
+    }
+    assert_eq!(result(&client, "await store.get('k')").await, "kept");
+    assert_eq!(
+        result(
+            &client,
+            "await store.delete('broken'); await store.update({ key: 'broken', update: (value) => [value] })"
+        )
+        .await,
+        json!([null])
+    );
+    let place = run(&client, "\nawait store.update({ key: 'k', update: (value) => value.no.no })").await;
+    let place = place.structured_content.unwrap();
+    assert_eq!(place["error"]["position"]["line"], 2, "{place}");
+    let full = client_of(server()).await;
+    let code = "await store.set({ key: 'a', value: 'x'.repeat(8e6) }); await store.set({ key: 'b', value: 'x'.repeat(8e6) });
+        try { await store.update({ key: 'c', update: () => 'x'.repeat(1e6) }) } catch ({ message }) { return [message.slice(0, 17), await store.get('c')] }";
+    assert_eq!(result(&full, code).await, json!(["the store is full", null]));
+}
+
 /// The forms in which models call the tools of the own namespaces.
 #[tokio::test]
 async fn inputs_are_read_as_what_they_mean() {

@@ -231,6 +231,37 @@ async fn state_is_that_of_all_gateways_with_the_file() {
 }
 
 #[tokio::test]
+async fn updates_of_several_gateways_with_the_file_are_all_kept() {
+    let dir = place("state-updates");
+    let (one, two) = (kept(&dir).await, kept(&dir).await);
+    let code = "await Promise.all(Array.from({ length: 25 }, () =>
+            store.update({ key: 'count', update: (count) => (count ?? 0) + 1 })));
+        for (let i = 0; i < 25; i++) await store.update({ key: 'list', update: (list) => [...(list ?? []), i] });
+        return 'done'";
+    let started = std::time::Instant::now();
+    let done = tokio::join!(
+        result(&one, code),
+        result(&two, code),
+        result(&one, code),
+        result(&two, code),
+        result(&two, code)
+    );
+    println!("250 updates in {:?}", started.elapsed());
+    assert_eq!(done.0, "done");
+    for session in [&one, &two] {
+        assert_eq!(
+            result(session, "[await store.get('count'), (await store.get('list')).length]").await,
+            json!([125, 125])
+        );
+    }
+    let code = "const { revision } = await store.entry('count'); await store.delete('count');
+        return [await store.replace({ key: 'count', value: 1, revision }), await store.get('count'),
+            await store.replace({ key: 'count', value: 1, revision: 'none' }),
+            await store.replace({ key: 'count', value: 2, revision: 'none' }), await store.get('count')]";
+    assert_eq!(result(&one, code).await, json!([false, null, true, false, 1]));
+}
+
+#[tokio::test]
 async fn what_is_stored_survives_a_kill() {
     let dir = place("state-killed");
     let (mut one, two) = (kept(&dir).await, kept(&dir).await);

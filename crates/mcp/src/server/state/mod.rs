@@ -5,6 +5,7 @@
 //! | `mod.rs` | [`StateStore`], which keeps JSON texts by key, and its errors |
 //! | `memory.rs` | the state of one session, in memory |
 //! | `values.rs` | the namespace `store` |
+//! | `update.rs` | the function `store.update`, which runs in programs |
 //! | `snippets.rs` | the namespace `snippets`, and the catalog of what is saved |
 //! | `checker.rs` | whether the engine compiles a snippet |
 //! | `named.rs` | the snippets that a program names |
@@ -16,6 +17,7 @@ mod checker;
 mod memory;
 mod named;
 mod snippets;
+mod update;
 mod values;
 
 use std::fmt;
@@ -34,6 +36,7 @@ pub(super) use checker::Checker;
 pub(super) use memory::MAX_TOTAL_BYTES;
 pub(super) use named::named as named_snippets;
 pub(super) use snippets::{NAMESPACE as SNIPPETS, Snippets};
+pub(super) use update::update;
 
 /// Where programs keep values and code for later programs, and the language of the code.
 #[derive(Clone, Default)]

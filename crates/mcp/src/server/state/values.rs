@@ -1,22 +1,29 @@
 //! The namespace `store`: JSON values by key, for later programs.
 //!
 //! `await store.set({ key, value })`, `await store.get(key)`, `await store.list({ prefix })`, `await store.delete(key)`.
+//!
+//! `await store.update({ key, update })` reads and replaces a value until no other program has changed it in between. For this
+//! there are `store.entry(key)`, which gives the value with its revision, and `store.replace({ key, value, revision })`, which
+//! writes only if that is still the revision. Revisions are hashes of texts: equal values may have the same one, which is
+//! harmless, because the new value depends on the old one only.
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use execbox::core::budget::Meter;
 use execbox::core::memory;
 use execbox::core::value::parse_json;
-use execbox::{Effect, Provider, ToolError};
+use execbox::{Effect, Provider, Tool, ToolError};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value as Json, json};
-use tokio::sync::Semaphore;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::{Mutex, Semaphore};
 
 use super::super::finder;
 use super::super::typed::{CallForm, bounded, positive};
-use super::{MAX_ENTRY_BYTES, MAX_KEY_BYTES, StateArea, StateError, StateStore, page};
+use super::{MAX_ENTRY_BYTES, MAX_KEY_BYTES, StateArea, StateError, StateStore, page, update};
 
 /// The name of the namespace.
 pub(super) const NAMESPACE: &str = "store";
@@ -29,6 +36,9 @@ pub(super) fn provider(store: &Store, turns: &Arc<Semaphore>) -> Option<Provider
     let get = finder::tool("get", store, turns, get)
         .description("Returns the value that an earlier program has stored, or null")
         .effect(Effect::ReadOnly);
+    let entry = finder::tool("entry", store, turns, entry)
+        .description("Returns a value, or null, with the revision that store.replace needs")
+        .effect(Effect::ReadOnly);
     let set = finder::tool("set", store, turns, set)
         .description("Stores a JSON value for later programs, in place of an earlier one");
     let list = finder::tool("list", store, turns, list)
@@ -38,8 +48,26 @@ pub(super) fn provider(store: &Store, turns: &Arc<Semaphore>) -> Option<Provider
         .description("Deletes a key; returns whether there was one")
         .effect(Effect::Destructive)
         .keep_reserved_name();
-    let tools = [get, set, list, delete];
+    let tools = [get, entry, set, replacing(store, turns), update::tool(), list, delete];
     Provider::builder(NAMESPACE).name_failed_calls().tools(tools).build().ok()
+}
+
+/// The tool `replace`. Calls that are refused are answered one after the other, with pauses: programs that try again at once
+/// would hinder one another.
+fn replacing(store: &Arc<Store>, turns: &Arc<Semaphore>) -> Tool {
+    let (store, turns, refused) = (Arc::clone(store), Arc::clone(turns), Arc::<Mutex<()>>::default());
+    let tool = Tool::new("replace", move |input, _| {
+        let (store, turns, refused) = (Arc::clone(&store), Arc::clone(&turns), Arc::clone(&refused));
+        async move {
+            let is_replaced = finder::run_blocking(&turns, move || replace(&store, input)).await??;
+            if !is_replaced {
+                let _turn = refused.lock().await;
+                tokio::time::sleep(PAUSE).await;
+            }
+            Ok(is_replaced.into())
+        }
+    });
+    tool.description("Stores a value if its revision is still that of store.entry; returns whether it was")
 }
 
 #[derive(Deserialize)]
@@ -53,6 +81,14 @@ struct Entry {
     key: String,
     #[serde(rename = "value")]
     _value: IgnoredAny,
+}
+
+#[derive(Deserialize)]
+struct Replacement {
+    key: String,
+    #[serde(rename = "value")]
+    _value: IgnoredAny,
+    revision: String,
 }
 
 #[derive(Deserialize)]
@@ -71,6 +107,13 @@ fn get(store: &Store, mut input: Json) -> Result<Json, ToolError> {
     value(&key, store.get(StateArea::Values, &key).map_err(failed)?)
 }
 
+fn entry(store: &Store, mut input: Json) -> Result<Json, ToolError> {
+    const FORM: CallForm = CallForm { call: "store.entry(key)", short: Some("key") };
+    let key = key(&FORM, &mut input)?;
+    let text = store.get(StateArea::Values, &key).map_err(failed)?;
+    Ok(json!({ "revision": revision(text.as_deref()), "value": value(&key, text)? }))
+}
+
 /// The value of a text that is stored.
 fn value(key: &str, text: Option<String>) -> Result<Json, ToolError> {
     let Some(text) = text else { return Ok(Json::Null) };
@@ -81,12 +124,32 @@ fn value(key: &str, text: Option<String>) -> Result<Json, ToolError> {
     })
 }
 
+/// What identifies the text of a key.
+fn revision(text: Option<&str>) -> String {
+    let Some(text) = text else { return ABSENT.to_owned() };
+    let hash: [u8; 32] = Sha256::digest(text).into();
+    format!("{:032x}", u128::from_be_bytes(std::array::from_fn(|at| hash[at])))
+}
+
 fn set(store: &Store, mut input: Json) -> Result<Json, ToolError> {
     const FORM: CallForm = CallForm { call: "store.set({ key, value })", short: None };
     let Entry { key, .. } = FORM.read(&mut input)?;
     check(&key)?;
     store.set(StateArea::Values, &key, text(&input["value"])?).map_err(failed)?;
     Ok(Json::Null)
+}
+
+/// Stores a value if the revision is still the one of the call. Returns whether it was.
+fn replace(store: &Store, mut input: Json) -> Result<bool, ToolError> {
+    const FORM: CallForm = CallForm { call: "store.replace({ key, value, revision })", short: None };
+    let Replacement { key, revision: wanted, .. } = FORM.read(&mut input)?;
+    check(&key)?;
+    let text = text(&input["value"])?;
+    let present = store.get(StateArea::Values, &key).map_err(failed)?;
+    if revision(present.as_deref()) != wanted {
+        return Ok(false);
+    }
+    store.replace(StateArea::Values, &key, present.as_deref(), text).map_err(failed)
 }
 
 /// A value as JSON of at most [`MAX_ENTRY_BYTES`].
@@ -154,6 +217,12 @@ fn failed(error: StateError) -> ToolError {
         error => ToolError::new(error.to_string()),
     }
 }
+
+/// The revision of a key without a value.
+const ABSENT: &str = "none";
+
+/// The pause between answers to refused calls of `replace`.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// The maximum memory of a value that is stored, and of one that is read, which is counted in more detail, in bytes.
 const MAX_VALUE_BYTES: usize = 32 << 20;
