@@ -159,6 +159,7 @@ async fn sessions_over_http_have_a_state_that_ends_with_them() {
     for code in [
         "await store.set({ key: 'a', value: 1 })",
         "await store.get('mine')",
+        "await store.update({ key: 'a', update: () => 1 })",
         "await snippets.save({ name: 'g', code: '1' })",
     ] {
         let refused = message(&none, code).await;
