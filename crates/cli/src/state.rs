@@ -71,6 +71,7 @@ pub(crate) struct StateFile {
     store: ThreadStore,
     values: ThreadState,
     snippets: ThreadState,
+    shapes: ThreadState,
     runtime: Handle,
 }
 
@@ -86,8 +87,8 @@ impl StateFile {
         };
         let builder = ThreadStore::builder().limits(limits).busy_timeout(BUSY_TIMEOUT).max_row_bytes(MAX_ROW_BYTES);
         let store = builder.open(path).await?;
-        let (values, snippets) = (store.thread(VALUES)?, store.thread(SNIPPETS)?);
-        Ok(Self { store, values, snippets, runtime: Handle::current() })
+        let (values, snippets, shapes) = (store.thread(VALUES)?, store.thread(SNIPPETS)?, store.thread(SHAPES)?);
+        Ok(Self { store, values, snippets, shapes, runtime: Handle::current() })
     }
 
     /// Closes the file after all earlier operations. Data that was written is safe without it, but the write-ahead log remains
@@ -100,6 +101,7 @@ impl StateFile {
         match area {
             StateArea::Values => &self.values,
             StateArea::Snippets => &self.snippets,
+            StateArea::Shapes => &self.shapes,
         }
     }
 
@@ -211,6 +213,7 @@ fn state_error(error: ThreadError) -> StateError {
 /// The names of the threads of the two areas.
 const VALUES: &str = "execbox mcp: store";
 const SNIPPETS: &str = "execbox mcp: snippets";
+const SHAPES: &str = "execbox mcp: shapes";
 
 /// How long an operation waits for another process that writes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);

@@ -152,7 +152,7 @@ fn unreadable(original: &str) -> String {
 /// assert_eq!(names, ["scrape_url__3", "scrape_url__2", "scrape_url"]);
 /// ```
 pub fn safe_names(originals: &[&str]) -> Vec<String> {
-    distinct(originals, |original| safe_name(original))
+    distinct(originals, safe_name)
 }
 
 /// Distinct names, each made of a name in `originals` by `safe`.

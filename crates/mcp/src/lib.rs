@@ -53,6 +53,7 @@ mod scanner;
 mod secrets;
 pub mod server;
 pub mod servers;
+mod shapes;
 mod text;
 mod trace;
 pub mod upstream;
@@ -62,6 +63,7 @@ pub use clients::Clients;
 pub use filter::{AskEffect, AskFilter, Pattern, ToolFilter};
 pub use rmcp;
 pub use secrets::Secrets;
+pub use shapes::Shapes;
 
 /// The examples of the book, as doctests.
 #[cfg(doctest)]

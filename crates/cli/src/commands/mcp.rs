@@ -19,7 +19,7 @@ use execbox_mcp::server::{
 };
 use execbox_mcp::servers::Servers;
 use execbox_mcp::upstream::{LineSink, RejectedTool, UpstreamOptions};
-use execbox_mcp::{Clients, Secrets};
+use execbox_mcp::{Clients, Secrets, Shapes};
 use futures_util::future::BoxFuture;
 
 use crate::approvals::Approvals;
@@ -85,6 +85,11 @@ pub(crate) struct Arguments {
     /// Keep what programs store, and their snippets, in FILE: for all clients, and for later gateways
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
+
+    /// Remember the types of results, and show them for tools whose servers declare none: `memory` until the gateway ends, `state`
+    /// in the file of `--state`, `off`
+    #[arg(long, value_name = "WHERE", value_enum, hide_possible_values = true, default_value_t)]
+    result_types: ResultTypes,
 
     #[command(flatten)]
     servers: ServerArguments,
@@ -234,6 +239,8 @@ enum McpError {
     LogFile(io::Error),
     #[error("--http: {}", http_reason(.0))]
     Http(HttpError),
+    #[error("--result-types state: there is no file; add `--state FILE`")]
+    NoStateFile,
 }
 
 impl CliError for McpError {}
@@ -268,6 +275,7 @@ struct Job {
     http: Option<(String, HttpOptions)>,
     /// The file of `--state`.
     state: Option<PathBuf>,
+    result_types: ResultTypes,
     lines: Lines,
     verbose: bool,
 }
@@ -276,6 +284,9 @@ impl Job {
     fn new(mut arguments: Arguments) -> Result<Self, CommandError> {
         if servers::depth() > MAX_DEPTH {
             return Err(McpError::Recursion.into());
+        }
+        if arguments.result_types == ResultTypes::State && arguments.state.is_none() {
+            return Err(McpError::NoStateFile.into());
         }
         let options = server_options(&arguments)?;
         arguments.servers.expose = std::mem::take(&mut arguments.expose);
@@ -309,8 +320,8 @@ impl Job {
         let log = arguments.log_file.as_deref().map(LogFile::open).transpose().map_err(McpError::LogFile)?;
         let lines = Lines { quiet: arguments.quiet, log: log.map(Arc::new) };
         let sources = Arc::new(Sources { arguments: arguments.servers, stubs });
-        let (state, verbose) = (arguments.state, arguments.verbose);
-        Ok(Self { sources, loaded, executor, options, policy, http, state, lines, verbose })
+        let (state, result_types, verbose) = (arguments.state, arguments.result_types, arguments.verbose);
+        Ok(Self { sources, loaded, executor, options, policy, http, state, result_types, lines, verbose })
     }
 
     async fn serve(mut self) -> Result<(), CommandError> {
@@ -336,7 +347,9 @@ impl Job {
         let clients = if http.is_some() { Clients::many() } else { Clients::one() };
         let on_stderr = self.on_stderr();
         let secrets = Secrets::default();
+        let shapes = self.result_types.shapes(state.as_ref());
         let shared = UpstreamOptions {
+            shapes: shapes.clone(),
             clients: clients.clone(),
             changes: changes.clone(),
             secrets: secrets.clone(),
@@ -360,7 +373,7 @@ impl Job {
         let code_server = CodeServer::new(
             Arc::clone(&executor),
             source,
-            ServerOptions { policy, clients: clients.clone(), secrets, ..self.options },
+            ServerOptions { policy, clients: clients.clone(), secrets, shapes: shapes.clone(), ..self.options },
         );
         let reloader = Reloader {
             sources: self.sources,
@@ -391,6 +404,8 @@ impl Job {
         let _ = following.await; // The states after closing the servers are neither printed nor published.
         tokio::join!(servers.close(), executor.dispose());
         if let Some(state) = state {
+            let written = tokio::task::spawn_blocking(move || shapes.inspect(Shapes::flush));
+            let _ = tokio::time::timeout(LAST_ANSWERS, written).await;
             let _ = tokio::time::timeout(LAST_ANSWERS, state.close()).await;
         }
         Ok(served?)
@@ -416,6 +431,30 @@ impl Job {
                 }
             })
         })
+    }
+}
+
+/// Where the types of results are remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+enum ResultTypes {
+    #[default]
+    Memory,
+    State,
+    Off,
+}
+
+impl ResultTypes {
+    fn shapes(self, state: Option<&Arc<StateFile>>) -> Option<Shapes> {
+        match (self, state) {
+            (Self::Off, _) => None,
+            (Self::State, Some(file)) => {
+                let shapes = Shapes::kept_in(Arc::clone(file) as Arc<dyn StateStore>);
+                let loading = shapes.clone();
+                tokio::task::spawn_blocking(move || loading.load());
+                Some(shapes)
+            }
+            (Self::Memory | Self::State, _) => Some(Shapes::default()),
+        }
     }
 }
 

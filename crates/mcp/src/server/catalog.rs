@@ -13,6 +13,7 @@ use serde_json::Value as Json;
 use super::descriptions::list;
 use super::search::{Document, Index, summary};
 use super::{AbsentTool, Missing, ProviderSource, typed};
+use crate::Shapes;
 use crate::text::{truncate, words};
 use crate::upstream::RejectedTool;
 
@@ -115,6 +116,9 @@ pub struct FoundTool {
     /// The TypeScript signature: in a search on one line, with `…` in place of long parts; else with all types that are not
     /// declared earlier on the page.
     pub signature: String,
+    /// Whether the type of the result is that of earlier results, because the server declares none.
+    #[serde(rename = "isResultSeen", skip_serializing_if = "std::ops::Not::not")]
+    pub is_result_seen: bool,
     /// The parts of the tool that are not used, because they cannot be read: in a search the place of the first one, else the
     /// first 5 with reasons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -130,6 +134,8 @@ pub struct Catalog {
     locations: Vec<(usize, usize)>,
     /// The effect of each tool of the index.
     effects: Vec<Effect>,
+    /// What is known of the results of tools without an output schema.
+    shapes: Option<Shapes>,
     /// A cache of the outlines of each tool, by position in [`OUTLINES`]: large schemas make them slow to write.
     outlines: Vec<[OnceLock<String>; OUTLINES.len()]>,
 }
@@ -154,7 +160,12 @@ impl Catalog {
         }));
         let effects = providers.iter().flat_map(Provider::effects).collect();
         let outlines = locations.iter().map(|_| Default::default()).collect();
-        Self { providers, index, locations, effects, outlines }
+        Self { providers, index, locations, effects, shapes: None, outlines }
+    }
+
+    /// Shows the shapes of results where providers declare none.
+    pub(super) fn with_shapes(self, shapes: Option<&Shapes>) -> Self {
+        Self { shapes: shapes.cloned(), ..self }
     }
 
     pub(super) fn providers(&self) -> &[Provider] {
@@ -221,6 +232,10 @@ impl Catalog {
         let provider = &self.providers[at];
         let signature = provider.signatures().nth(number).expect("locations refer to the providers");
         let description = declarations::prose(signature.description.unwrap_or_default());
+        let seen = self.shapes.as_ref().filter(|_| signature.output.is_none());
+        let original_name = &provider.manifest().tools[number].original_name;
+        let seen = seen.and_then(|shapes| shapes.schema(provider.name(), original_name, signature.input));
+        let shown = ToolSignature { description: None, output: signature.output.or(seen.as_ref()), ..signature };
         FoundTool {
             namespace: provider.name().to_owned(),
             name: signature.safe_name.to_owned(),
@@ -230,7 +245,11 @@ impl Catalog {
                 Effect::Destructive => Some("destructive"),
                 Effect::Unstated | Effect::Additive => None,
             },
-            signature: format.signature(&ToolSignature { description: None, ..signature }, &self.outlines[tool]),
+            signature: match (&seen, &mut *format) {
+                (Some(_), Format::Short { outline }) => declarations::outline(&shown, OUTLINES[*outline]),
+                (_, format) => format.signature(&shown, &self.outlines[tool]),
+            },
+            is_result_seen: seen.is_some(),
             unread: Vec::new(),
         }
     }
@@ -427,13 +446,14 @@ impl Page {
             (count, _) => format!("{count} of {} tools, best first:\n", self.total),
         };
         for tool in &self.tools {
-            let FoundTool { namespace, name, description, signature, effect, unread } = tool;
+            let FoundTool { namespace, name, description, signature, effect, unread, is_result_seen } = tool;
             let effect = effect.map(|effect| format!(" ({})", if effect == "readOnly" { "read-only" } else { effect }));
             text += &format!("\n## {namespace}.{name}{}\n", effect.unwrap_or_default());
             if !description.is_empty() {
                 text += &format!("{description}\n");
             }
-            text += &format!("```ts\n{signature}\n```\n");
+            let seen = if *is_result_seen { " // result: as seen before" } else { "" };
+            text += &format!("```ts\n{signature}{seen}\n```\n");
             for part in unread {
                 text += &format!("Not checked: {part}\n");
             }

@@ -137,7 +137,7 @@ impl CatalogCache {
         turns: &Arc<Semaphore>,
     ) -> Self {
         let exposed = Arc::new(exposed::exposed(&providers, source, options));
-        let catalog = Arc::new(Catalog::new(providers));
+        let catalog = Arc::new(Catalog::new(providers).with_shapes(options.shapes.as_ref()));
         let finder = finder::provider(Searched { tools: Arc::clone(&catalog), snippets: None }, turns);
         let results = results.provider(catalog.providers(), turns);
         Self { catalog, results, finder, exposed }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::state::StateOptions;
 use crate::upstream::RejectedTool;
-use crate::{Changes, Clients, Secrets};
+use crate::{Changes, Clients, Secrets, Shapes};
 
 /// Which tools a server has, beside the exposed ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -79,6 +79,9 @@ pub struct ServerOptions {
     pub secrets: Secrets,
     /// Notifies the server that providers may have changed; it then notifies its clients. Default: never.
     pub changes: Changes,
+    /// The shapes of results of tools without an output schema, which searches and descriptions show. The same as in
+    /// [`UpstreamOptions::shapes`](crate::upstream::UpstreamOptions::shapes). Default: none.
+    pub shapes: Option<Shapes>,
     /// Where programs keep values and code for later programs. Default: values only, for each session separately.
     pub state: StateOptions,
 }
@@ -105,6 +108,7 @@ impl Default for ServerOptions {
             clients: Clients::default(),
             secrets: Secrets::default(),
             changes: Changes::default(),
+            shapes: None,
             state: StateOptions::default(),
         }
     }

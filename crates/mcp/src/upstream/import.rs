@@ -110,7 +110,7 @@ pub(super) async fn import_over(
     let held = Arc::new(OnceLock::new());
     let resources = resources::tools(&router, options, &held).into_iter().filter(|(name, _)| own.contains(name));
     let resources: Vec<_> = resources.map(|(_, tool)| tool).collect();
-    let tools = tools.into_iter().map(|tool| tool::import(tool, &router, options, &held));
+    let tools = tools.into_iter().map(|tool| tool::import(tool, name, &router, options, &held));
     let tools = tools.chain(resources);
     let budget = Budget::new(options.max_catalog_bytes);
     let mut builder = Provider::builder(name).name_failed_calls().tools(tools).budget(budget.clone());

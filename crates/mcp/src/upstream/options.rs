@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::MAX_MESSAGE_BYTES;
 use crate::oauth::TokenStore;
-use crate::{Changes, Clients, Secrets, ToolFilter};
+use crate::{Changes, Clients, Secrets, Shapes, ToolFilter};
 
 /// How an MCP server becomes a provider.
 #[derive(Debug, Clone)]
@@ -53,6 +53,8 @@ pub struct UpstreamOptions {
     /// Where the tokens of OAuth are kept. They are sent to servers over HTTP whose headers have no `Authorization`.
     /// Default: none; a server that requires a login fails.
     pub tokens: Option<Arc<dyn TokenStore>>,
+    /// Remembers the shapes of results of tools without an output schema. Default: none.
+    pub shapes: Option<Shapes>,
 }
 
 impl Default for UpstreamOptions {
@@ -75,6 +77,7 @@ impl Default for UpstreamOptions {
             filter: ToolFilter::default(),
             secrets: Secrets::default(),
             tokens: None,
+            shapes: None,
         }
     }
 }

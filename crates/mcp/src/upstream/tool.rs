@@ -22,11 +22,13 @@ use super::requests::Asker;
 use super::{ResultFormat, Route, Router, UpstreamOptions, WholeAnswer, call_result, lenient, no_response, reason};
 use crate::Secrets;
 use crate::clients::{Channel, Origin};
+use crate::shapes::SeenTool;
 use crate::text::json_exceeds;
 
 /// Converts a tool. It holds `catalog`, the charge for the list of tools.
 pub(super) fn import(
     tool: model::Tool,
+    namespace: &str,
     router: &Arc<dyn Router>,
     options: &UpstreamOptions,
     catalog: &Arc<OnceLock<Charge>>,
@@ -35,12 +37,15 @@ pub(super) fn import(
     let catalog = Arc::clone(catalog);
     let output = tool.output_schema.map(Arc::unwrap_or_clone);
     let has_output = output.is_some();
+    let seen = options.shapes.clone().filter(|_| !has_output && options.results == ResultFormat::Data);
+    let input = Json::Object(Arc::unwrap_or_clone(tool.input_schema));
+    let seen = seen.map(|shapes| (shapes, Arc::new(SeenTool::new(namespace, &name, Some(&input)))));
     let (router, called, results, timeout) = (Arc::clone(router), name.clone(), options.results, options.call_timeout);
     let (max_bytes, secrets) = (options.max_result_bytes, options.secrets.clone());
     let effect = effect(tool.annotations.as_ref());
     let mut imported = Tool::new(name, move |input, context| {
         let (router, name, secrets) = (Arc::clone(&router), called.clone(), secrets.clone());
-        let catalog = Arc::clone(&catalog);
+        let (catalog, seen) = (Arc::clone(&catalog), seen.clone());
         async move {
             let _catalog = catalog;
             let whole = context.attached::<WholeAnswer>().cloned();
@@ -51,10 +56,14 @@ pub(super) fn import(
                 whole.inspect(|whole| whole.set(Ok(result.clone())));
                 call_result::formatted(result, results, has_output, answers)
             };
-            call(&*router, name, input, context, timeout, &secrets, format).await
+            let result = call(&*router, name, input, context, timeout, &secrets, format).await?;
+            if let Some((shapes, tool)) = seen {
+                shapes.record(&tool, &result, &secrets);
+            }
+            Ok(result)
         }
     })
-    .input_schema(Json::Object(Arc::unwrap_or_clone(tool.input_schema)))
+    .input_schema(input)
     .effect(effect);
     if let Some(description) = tool.description {
         imported = imported.description(description);

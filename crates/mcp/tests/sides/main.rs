@@ -23,6 +23,7 @@ mod requests;
 mod resources;
 mod rounds;
 mod server;
+mod shapes;
 mod site;
 mod sse;
 mod state;

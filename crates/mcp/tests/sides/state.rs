@@ -325,7 +325,7 @@ async fn updates_that_cannot_be_made_say_why_and_change_nothing() {
     assert_eq!(place["error"]["position"]["line"], 2, "{place}");
     let full = client_of(server()).await;
     let code = "await store.set({ key: 'a', value: 'x'.repeat(8e6) }); await store.set({ key: 'b', value: 'x'.repeat(8e6) });
-        try { await store.update({ key: 'c', update: () => 'x'.repeat(1e6) }) } catch ({ message }) { return [message.slice(0, 17), await store.get('c')] }";
+        try { await store.update({ key: 'c', update: () => 'x'.repeat(1e6) }) } catch ({ message }) { return [message.slice(22, 39), await store.get('c')] }";
     assert_eq!(result(&full, code).await, json!(["the store is full", null]));
 }
 
@@ -434,7 +434,9 @@ async fn inputs_that_mean_nothing_are_errors_with_the_right_form() {
     ] {
         let failed = run(&client, code).await.structured_content.unwrap();
         let error = &failed["error"];
-        assert_eq!((&error["code"], &error["message"]), (&json!("validation_error"), &json!(expected)), "{code}");
+        let call = code.trim_start_matches("await ").split('(').next().unwrap();
+        let expected = json!(format!("{call} failed (line 1): {expected}"));
+        assert_eq!((&error["code"], &error["message"]), (&json!("validation_error"), &expected), "{code}");
     }
     let long = message(&client, "await store.set({ key: 'k', value: 1, ['\\u202e'.repeat(1e6)]: 1 })").await;
     assert!(long.chars().count() < 1_000 && !long.contains('\u{202e}'), "{long}");
@@ -854,7 +856,7 @@ async fn programs_cannot_replace_or_close_snippets() {
 
 /// A state store of an application.
 #[derive(Default)]
-struct Texts(Mutex<BTreeMap<(bool, String), String>>);
+pub(crate) struct Texts(Mutex<BTreeMap<(bool, String), String>>);
 
 impl StateStore for Texts {
     fn get(&self, area: StateArea, key: &str) -> Result<Option<String>, StateError> {

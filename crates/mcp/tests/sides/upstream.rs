@@ -117,7 +117,8 @@ async fn inputs_and_results_are_checked_against_the_schemas_of_the_server() {
     let strict = json!({ "type": "object", "properties": { "of": number } });
     for results in [ResultFormat::Envelope, ResultFormat::Data] {
         assert!(run_half(strict.clone(), results, json!(4)).await.is_ok());
-        for (input, what) in [(&strict, "api.half failed: invalid input: "), (&any, "does not match its output schema")] {
+        for (input, what) in [(&strict, "api.half failed: invalid input: "), (&any, "does not match its output schema")]
+        {
             let error = run_half(input.clone(), results, json!("four")).await.unwrap_err();
             assert_eq!(error.code, ErrorCode::ValidationError);
             assert!(error.message.contains(what), "{error}");

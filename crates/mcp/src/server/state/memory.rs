@@ -13,6 +13,7 @@ use super::{ENTRY_BYTES, MAX_STATE_BYTES, StateArea, StateEntry, StateError, Sta
 pub(super) struct MemoryState {
     values: Mutex<Entries>,
     snippets: Mutex<Entries>,
+    shapes: Mutex<Entries>,
 }
 
 struct Entries {
@@ -35,7 +36,11 @@ impl MemoryState {
         let entries = |limit, entry_bytes| {
             Mutex::new(Entries { budget: all.part(limit), entry_bytes, kept: BTreeMap::new(), revision: 0 })
         };
-        Self { values: entries(MAX_STATE_BYTES, ENTRY_BYTES), snippets: entries(MAX_SNIPPETS_BYTES, SNIPPET_BYTES) }
+        Self {
+            values: entries(MAX_STATE_BYTES, ENTRY_BYTES),
+            snippets: entries(MAX_SNIPPETS_BYTES, SNIPPET_BYTES),
+            shapes: entries(MAX_STATE_BYTES, ENTRY_BYTES),
+        }
     }
 
     /// Whether there is an entry.
@@ -49,6 +54,7 @@ impl MemoryState {
         let entries = match area {
             StateArea::Values => &self.values,
             StateArea::Snippets => &self.snippets,
+            StateArea::Shapes => &self.shapes,
         };
         work(&mut entries.lock().unwrap_or_else(PoisonError::into_inner))
     }

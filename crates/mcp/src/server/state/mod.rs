@@ -90,6 +90,8 @@ pub enum StateArea {
     Values,
     /// The namespace `snippets`. Keys are names of snippets, texts are those of [`Snippet`].
     Snippets,
+    /// What [`Shapes`](crate::Shapes) remember of the results of tools. Keys are hashes, texts have at most 64 KiB.
+    Shapes,
 }
 
 /// An entry of an area, without its text.
