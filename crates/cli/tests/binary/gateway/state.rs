@@ -3,6 +3,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::support::session::Session;
 use crate::support::transcript::{Typed, directory, stub_file, transcript};
@@ -351,4 +352,34 @@ async fn files_that_somebody_else_wrote_are_read_within_the_limits() {
     let failed = session.run("await snippets.syntax()").await["error"]["message"].to_string();
     assert!(failed.contains("snippets.syntax cannot be compiled: expected a name"), "{failed}");
     assert_eq!(result(&session, "await snippets.delete('syntax')").await, true);
+}
+
+/// Real servers declare no output: the types of their results are known to the next gateway.
+#[tokio::test(flavor = "multi_thread")]
+async fn types_of_results_are_kept_for_later_gateways_on_request() {
+    let dir = directory("state-result-types");
+    fs::write(dir.join("fake.sh"), include_str!("../../../../mcp/tests/fake-server.sh")).unwrap();
+    let start = async |options: &[&str]| {
+        let arguments = [&["--server", "it=sh fake.sh it", "--state", "state.db"], options].concat();
+        Session::start(&dir, &arguments).await
+    };
+    let signature = async |session: &Session| {
+        let found = session.call("mcp_search_tools", json!({ "query": "hello" })).await.structured_content.unwrap();
+        found["tools"][0]["signature"].as_str().unwrap().to_owned()
+    };
+    for (options, kept) in [(&["--result-types", "state"][..], "Promise<string>"), (&[], "Promise<unknown>")] {
+        let session = start(options).await;
+        assert_eq!(session.run("await it.hello()").await["result"], "hello from it");
+        assert!(signature(&session).await.ends_with("Promise<string>"));
+        session.end().await;
+        let later = start(options).await;
+        while !signature(&later).await.ends_with(kept) {
+            tokio::time::sleep(Duration::from_millis(5)).await; // The file is read while servers start.
+        }
+        later.end().await;
+    }
+    let output = Typed::new(&["mcp", "--tools", "t.json", "--result-types", "state"]).output(&dir);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(stderr, "execbox: --result-types state: there is no file; add `--state FILE`\n");
+    assert_eq!(output.status.code(), Some(2));
 }
