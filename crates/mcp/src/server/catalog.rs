@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use super::descriptions::list;
-use super::search::{Document, Index, summary};
+use super::guidance::Guidance;
+use super::search::{Document, Index};
+use super::sentences::split_sentence;
 use super::{AbsentTool, Missing, ProviderSource, typed};
 use crate::Shapes;
 use crate::text::{truncate, words};
@@ -29,7 +31,7 @@ pub struct Query {
     /// Only tools whose authors state that they change nothing.
     #[serde(default)]
     pub read_only: bool,
-    /// Matches per page, at most 50. Default: 5.
+    /// Matches per page, at most 50. Default: the best 5, and up to 5 more that fit into 4 000 characters and match about as well.
     #[serde(default, deserialize_with = "typed::positive")]
     pub limit: Option<usize>,
     /// The number of matches before this page.
@@ -107,7 +109,7 @@ pub struct FoundTool {
     pub namespace: String,
     /// The name of the tool in guest code.
     pub name: String,
-    /// The description: in a search the first sentence, of at most 160 characters.
+    /// The description: in a search the first sentence, of at most 160 characters, after a note if the tool is deprecated.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// `readOnly` or `destructive`, if the author of the tool states it.
@@ -195,7 +197,7 @@ impl Catalog {
     }
 
     /// The tools that match a query and its filters, with their scores. The rarity of words is that in both catalogs.
-    fn scored(&self, other: Option<&Self>, query: &Query) -> Vec<(f32, &Self, usize)> {
+    fn scored(&self, other: Option<&Self>, query: &Query) -> Vec<Scored<'_>> {
         let found = self.index.scored(&query.text, other.map(|other| &other.index)).into_iter();
         let is_named = |tool: usize| {
             let name = self.providers[self.locations[tool].0].name();
@@ -204,6 +206,7 @@ impl Catalog {
         let is_wanted = |tool: usize| is_named(tool) && (!query.read_only || self.effects[tool] == Effect::ReadOnly);
         found.filter(|&(tool, _)| is_wanted(tool)).map(|(tool, score)| (score, self, tool)).collect()
     }
+
     /// The instructions of a namespace, of at most `max` characters.
     fn instructions(&self, namespace: &str, max: usize) -> Option<Instructions> {
         let provider = self.providers.iter().find(|provider| provider.name() == namespace)?;
@@ -264,26 +267,43 @@ struct Catalogs<'a> {
 
 impl<'a> Catalogs<'a> {
     fn search(&self, query: &Query) -> Page {
+        let found = self.found(query);
+        let best = found.first().map_or(0.0, |&(score, ..)| score);
+        let rest = found.get(query.offset..).unwrap_or_default();
+        let sure = query.limit.map_or(MIN_DEFAULT_LIMIT, |limit| limit.clamp(1, MAX_LIMIT));
+        let (first, more) = rest.split_at(sure.min(rest.len()));
+        let unknown_namespace = query.namespace.as_deref().and_then(|name| self.unknown_namespace(name));
+        let note = query.limit.and_then(|wanted| typed::reduced("limit", wanted, MAX_LIMIT));
+        let mut page = Page { total: found.len(), unknown_namespace, note, ..Page::default() };
+        for outline in outline(sure)..OUTLINES.len() {
+            page.tools = shown(first, outline);
+            page.set_next(query);
+            if query.limit.is_some() || page.length("") + RESERVED <= MAX_PAGE {
+                break;
+            }
+        }
+        if let (Some(namespace), 0) = (&query.namespace, query.offset) {
+            page.instructions = self.first.instructions(namespace, page.room()).into_iter().collect();
+            page.instructions.iter_mut().for_each(Instructions::join_lines);
+        }
+        if query.limit.is_none() {
+            let more = &more[..more.len().min(MAX_DEFAULT_LIMIT - sure)];
+            let end = more.iter().position(|&(score, ..)| score < MIN_SHARE * best).unwrap_or(more.len());
+            page.tools.extend(shown(&more[..end], OUTLINES.len() - 1));
+            page.set_next(query);
+            page.shorten(query, "");
+        }
+        page
+    }
+
+    /// The matches of both catalogs, best first.
+    fn found(&self, query: &Query) -> Vec<Scored<'a>> {
         let mut found = self.first.scored(self.second, query);
         if let Some(second) = self.second {
             found.extend(second.scored(Some(self.first), query));
             found.sort_by(|(a, ..), (b, ..)| b.total_cmp(a));
         }
-        let limit = query.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
-        let outline = OUTLINES.iter().position(|max| max * limit <= MAX_SIGNATURES).unwrap_or(OUTLINES.len() - 1);
-        let mut format = Format::Short { outline };
-        let tools = found.iter().skip(query.offset).take(limit);
-        let tools = tools.map(|&(_, catalog, tool)| catalog.found(tool, &mut format)).collect();
-        let next = query.offset.saturating_add(limit);
-        let next_offset = (next < found.len()).then_some(next);
-        let unknown_namespace = query.namespace.as_deref().and_then(|name| self.unknown_namespace(name));
-        let note = query.limit.and_then(|wanted| typed::reduced("limit", wanted, MAX_LIMIT));
-        let mut page = Page { total: found.len(), next_offset, tools, unknown_namespace, note, ..Page::default() };
-        if let (Some(namespace), 0) = (&query.namespace, query.offset) {
-            page.instructions = self.first.instructions(namespace, page.room()).into_iter().collect();
-            page.instructions.iter_mut().for_each(Instructions::join_lines);
-        }
-        page
+        found
     }
 
     fn describe(&self, names: &[String]) -> Page {
@@ -341,6 +361,14 @@ impl<'a> Catalogs<'a> {
     }
 }
 
+/// A match: its score, and the tool.
+type Scored<'a> = (f32, &'a Catalog, usize);
+
+/// The tools on a line each, with signatures of the length at this position in [`OUTLINES`].
+fn shown(found: &[Scored<'_>], outline: usize) -> Vec<FoundTool> {
+    found.iter().map(|&(_, catalog, tool)| catalog.found(tool, &mut Format::Short { outline })).collect()
+}
+
 /// How the tools of a page are shown.
 enum Format {
     /// On a line each, with signatures of the length at this position in [`OUTLINES`].
@@ -349,10 +377,15 @@ enum Format {
     Full(Signatures),
 }
 
+/// The position in [`OUTLINES`] of the length of signatures on a page of this many tools.
+fn outline(tools: usize) -> usize {
+    OUTLINES.iter().position(|max| max * tools <= MAX_SIGNATURES).unwrap_or(OUTLINES.len() - 1)
+}
+
 impl Format {
     fn description(&self, text: String) -> String {
         match self {
-            Self::Short { .. } => cut(&summary(&text).0.split_whitespace().collect::<Vec<_>>().join(" "), MAX_SUMMARY),
+            Self::Short { .. } => short_description(&text),
             Self::Full(_) => text,
         }
     }
@@ -365,6 +398,21 @@ impl Format {
             Self::Full(signatures) => signatures.add(tool, usize::MAX).unwrap_or_default(),
         }
     }
+}
+
+/// The first sentence of a description, on a line. If the tool is deprecated, the line says so first.
+fn short_description(text: &str) -> String {
+    let sentence = split_sentence(text).0.split_whitespace().collect::<Vec<_>>().join(" ");
+    let Guidance::Deprecated { replacement } = Guidance::of(text) else { return cut(&sentence, MAX_SUMMARY) };
+    let is_said = sentence.chars().take(MAX_SUMMARY).collect::<String>();
+    let is_said =
+        is_said.to_lowercase().contains("deprecated") && replacement.as_ref().is_none_or(|name| is_said.contains(name));
+    let note = match replacement {
+        _ if is_said => String::new(),
+        Some(name) => format!("Deprecated: use {name}. "),
+        None => "Deprecated. ".to_owned(),
+    };
+    cut(&(note + &sentence), MAX_SUMMARY)
 }
 
 impl Instructions {
@@ -428,10 +476,39 @@ impl Page {
         }
     }
 
+    /// Removes tools from the end of a page without `limit` until its text and its JSON have at most [`MAX_PAGE`] characters.
+    /// The next page begins with what is removed.
+    pub(super) fn shorten(&mut self, query: &Query, describe: &str) {
+        if query.limit.is_some() || !query.describe.is_empty() {
+            return;
+        }
+        while self.tools.len() > 1 && self.length(describe) > MAX_PAGE {
+            self.tools.pop();
+            self.set_next(query);
+        }
+    }
+
+    fn set_next(&mut self, query: &Query) {
+        let next = query.offset.saturating_add(self.tools.len());
+        self.next_offset = (!self.tools.is_empty() && next < self.total).then_some(next);
+    }
+
+    /// The length of the text or JSON of the page, whichever is greater, in characters.
+    fn length(&self, describe: &str) -> usize {
+        let json = serde_json::to_string(self).map_or(MAX_PAGE, |json| json.chars().count());
+        json.max(self.text(describe).chars().count())
+    }
+
+    /// Adds namespaces whose tools cannot be found. One that the search selects is known, then.
+    pub(super) fn set_missing(&mut self, missing: Missing) {
+        let is_known = |name: &str| missing.unavailable.iter().any(|known| known.name == name);
+        self.unknown_namespace.take_if(|unknown| is_known(&unknown.name));
+        self.missing = missing;
+    }
+
     /// How long the instructions on a page of a search may be, in characters. In JSON, each may take two.
     fn room(&self) -> usize {
-        let json = serde_json::to_string(self).map_or(MAX_PAGE, |json| json.chars().count());
-        (MAX_PAGE.saturating_sub(RESERVED + json.max(self.text("").chars().count())) / 2).min(MAX_SHORT_INSTRUCTIONS)
+        (MAX_PAGE.saturating_sub(RESERVED + self.length("")) / 2).min(MAX_SHORT_INSTRUCTIONS)
     }
 
     /// The page as Markdown, for clients that show only text to models.
@@ -504,7 +581,13 @@ const MAX_NAMESPACES: usize = 600;
 /// How many tools that cannot be called are shown in a search.
 const MAX_ABSENT: usize = 3;
 
-const DEFAULT_LIMIT: usize = 5;
+/// The number of tools on a page without `limit`, if they fit: the best ones, and up to a maximum those whose scores are not
+/// below a part of the best one.
+const MIN_DEFAULT_LIMIT: usize = 5;
+const MAX_DEFAULT_LIMIT: usize = 10;
+const MIN_SHARE: f32 = 0.6;
+
+/// The maximum number of tools on a page.
 const MAX_LIMIT: usize = 50;
 const MAX_PARAMETERS: usize = 64;
 
@@ -512,11 +595,11 @@ const MAX_PARAMETERS: usize = 64;
 const MAX_SUMMARY: usize = 160;
 
 /// The maximum length of all signatures on a page of a search, and the maximum lengths of one, in bytes: the greatest that
-/// fits is used. A page of five tools has at most about 4 000 characters.
+/// fits is used.
 const MAX_SIGNATURES: usize = 2_000;
 const OUTLINES: [usize; 3] = [400, 200, 120];
 
-/// The maximum length of a page of a search with instructions, and the part of it that is reserved for their head and for
+/// The maximum length of a page of a search without `limit`, and the part of it that instructions leave for their head and for
 /// unavailable namespaces, in characters.
 const MAX_PAGE: usize = 4_000;
 const RESERVED: usize = 700;
@@ -529,3 +612,96 @@ const MIN_INSTRUCTIONS: usize = 80;
 
 /// The maximum number of namespaces whose instructions are shown beside full descriptions.
 const MAX_INSTRUCTED: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use execbox::Tool;
+    use serde_json::json;
+
+    use super::*;
+
+    /// A catalog of one provider `api`, of tools with descriptions.
+    fn catalog(tools: impl IntoIterator<Item = (String, String)>) -> Catalog {
+        let tools = tools.into_iter().map(|(name, description)| {
+            let input = json!({ "type": "object", "properties": { "id": { "type": "string" } } });
+            Tool::new(name, async |input, _| Ok(input)).description(description).input_schema(input)
+        });
+        Catalog::new(vec![Provider::builder("api").tools(tools).build().unwrap()])
+    }
+
+    fn length(page: &Page) -> usize {
+        page.length("`describe: [\"ns.tool\"]`")
+    }
+
+    #[test]
+    fn pages_without_limit_follow_one_another_without_gaps() {
+        let lengths = [0, 40, 160, 400];
+        for (extra, is_filled) in lengths.into_iter().zip([true, true, false, false]) {
+            let name = |n: usize| format!("send_letter_{n}{}", "x".repeat(extra / 4));
+            let catalog = catalog((0..33).map(|n| (name(n), "\"y\" ".repeat(extra / 4))));
+            let mut seen = BTreeSet::new();
+            let mut query = Query { text: "letter".into(), ..Query::default() };
+            loop {
+                let page = catalog.query(&query);
+                assert!(length(&page) <= MAX_PAGE, "{extra}: {}", length(&page));
+                assert!(page.tools.len() <= MAX_DEFAULT_LIMIT);
+                seen.extend(page.tools.iter().map(|tool| tool.name.clone()));
+                let next = page.next_offset;
+                assert_eq!(seen.len(), next.unwrap_or(33), "{extra}");
+                let Some(next) = next else { break };
+                assert!(page.tools.len() >= MIN_DEFAULT_LIMIT, "{extra}: {}", page.tools.len());
+                assert!(!is_filled || page.tools.len() == MAX_DEFAULT_LIMIT, "{extra}: {}", page.tools.len());
+                query.offset = next;
+            }
+        }
+    }
+
+    #[test]
+    fn a_limit_is_kept_and_weak_matches_do_not_fill_a_page() {
+        let tools = (0..12).map(|n| match n {
+            0..4 => (format!("print_poster_{n}"), "Prints a poster".to_owned()),
+            _ => (format!("scan_{n}"), format!("Scans photo {n}, also that of a poster")),
+        });
+        let catalog = catalog(tools);
+        let page = |limit| catalog.query(&Query { text: "print a poster".into(), limit, ..Query::default() });
+        assert_eq!((page(None).tools.len(), page(None).next_offset), (MIN_DEFAULT_LIMIT, Some(MIN_DEFAULT_LIMIT)));
+        assert_eq!((page(Some(9)).tools.len(), page(Some(9)).next_offset), (9, Some(9)));
+        assert_eq!((page(Some(1)).tools.len(), page(Some(50)).next_offset), (1, None));
+    }
+
+    #[test]
+    fn what_is_added_to_a_page_shortens_it() {
+        let catalog = catalog((0..20).map(|n| (format!("send_letter_{n}"), "Sends a letter ".repeat(10))));
+        let query = Query { text: "letter".into(), ..Query::default() };
+        let mut page = catalog.query(&query);
+        let before = page.tools.len();
+        let reason = "is not there, ".repeat(14);
+        let unknown = |n| UnknownTool { name: format!("api.t{n}"), did_you_mean: None, reason: Some(reason.clone()) };
+        page.unknown = (0..8).map(unknown).collect();
+        page.shorten(&query, "");
+        assert!(page.tools.len() < before && length(&page) <= MAX_PAGE + 100);
+        assert_eq!(page.next_offset, Some(page.tools.len()));
+    }
+
+    #[test]
+    fn lines_are_first_sentences_and_say_what_is_deprecated() {
+        for (description, expected) in [
+            ("Scans a photo of\nany size. Slowly.", "Scans a photo of any size."),
+            ("Scans a photo. DEPRECATED: Use scan_all instead.", "Deprecated: use scan_all. Scans a photo."),
+            ("Scans a photo (deprecated).", "Scans a photo (deprecated)."),
+            ("Scans a photo. This tool is deprecated.", "Deprecated. Scans a photo."),
+            ("Deprecated: use scan_all. Scans a photo.", "Deprecated: use scan_all."),
+            (
+                "[Deprecated] Scans a photo. Use scan_all instead.",
+                "Deprecated: use scan_all. [Deprecated] Scans a photo.",
+            ),
+            ("Lists deprecated photos. All of them.", "Lists deprecated photos."),
+        ] {
+            assert_eq!(short_description(description), expected, "{description}");
+        }
+        let long = short_description(&format!("{} Deprecated: use {}.", "word ".repeat(900), "x".repeat(100)));
+        assert!(long.chars().count() <= MAX_SUMMARY + 1, "{long}");
+    }
+}

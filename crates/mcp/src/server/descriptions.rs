@@ -98,7 +98,7 @@ pub(super) fn search_tool(options: &ServerOptions, catalog: &Catalog, missing: &
             "query": { "type": "string", "description": "Keywords; empty lists all tools" },
             "namespace": { "type": "string", "description": "Only tools of this namespace" },
             "readOnly": { "type": "boolean", "description": "Only tools that state that they change nothing" },
-            "limit": { "type": "integer", "minimum": 1, "maximum": 50, "description": "Matches per page; default 5" },
+            "limit": { "type": "integer", "minimum": 1, "maximum": 50, "description": "Matches per page; default 5 to 10" },
             "offset": { "type": "integer", "minimum": 0, "description": "Matches to skip; see the end of a page" },
             "describe": {
                 "type": "array", "items": { "type": "string" }, "maxItems": 50,

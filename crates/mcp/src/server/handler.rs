@@ -227,17 +227,19 @@ impl CodeServer {
         self.settled(|name| query.namespace.as_deref().is_none_or(|namespace| namespace == name)).await;
         let state = self.state(context);
         let missing = Missing::new(self.inner.source.unavailable(), &query);
-        let mut page = self
-            .run_blocking(move |server| {
+        let hint = self.inner.options.describe_hint();
+        let page = self.run_blocking({
+            let hint = hint.clone();
+            move |server| {
                 let mut page = server.searched(&state).query(&query);
                 page.explain(&query, &*server.inner.source);
+                page.set_missing(missing);
+                page.shorten(&query, &hint);
                 page
-            })
-            .await?;
-        page.unknown_namespace =
-            page.unknown_namespace.filter(|unknown| missing.unavailable.iter().all(|it| it.name != unknown.name));
-        page.missing = missing;
-        let text = crate::text::truncate(page.text(&self.inner.options.describe_hint()), self.inner.options.max_text);
+            }
+        });
+        let page = page.await?;
+        let text = crate::text::truncate(page.text(&hint), self.inner.options.max_text);
         let mut answer = CallToolResult::success(vec![ContentBlock::text(text)]);
         answer.structured_content = serde_json::to_value(page).ok();
         Ok(answer)

@@ -4,7 +4,9 @@
 //! Words are compared by their stems (`orders` and `order`). Words of names weigh more than words of the first sentence
 //! of a description, and those more than its other words and the names of parameters. A word of a query also matches
 //! its synonyms (`synonyms.rs`) and longer words that begin with it, with a lower score; words like `the` do not
-//! count. Where scores are about equal, tools that read come first, then tools that destroy; deprecated ones come last.
+//! count. A query that asks for data ranks tools that change something lower, and the other way round. Where scores are
+//! about equal, tools that read come first, then tools that destroy. Deprecated tools, tools that models should not call and
+//! those that only pass on resources or prompts come last, unless the query has their names: these come first.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::LazyLock;
@@ -12,6 +14,8 @@ use std::sync::LazyLock;
 use execbox::Effect;
 use rust_stemmers::{Algorithm, Stemmer};
 
+use super::guidance::Guidance;
+use super::sentences::split_sentence;
 use super::synonyms;
 
 /// The searchable text of one tool.
@@ -34,6 +38,12 @@ pub struct Document<'a> {
 pub struct Index {
     /// For each tool, the factor of its scores.
     factors: Vec<f32>,
+    /// For each tool, the stems of its name, without those of its namespace.
+    name_words: Vec<Vec<String>>,
+    /// For each tool, the first verb of its name.
+    verbs: Vec<Option<Verb>>,
+    /// The tools by their names, with and without namespaces, as [`joined`] words.
+    names: HashMap<String, Vec<usize>>,
     /// The words of each namespace, and its tools.
     namespaces: Vec<(Vec<String>, Vec<usize>)>,
     words: BTreeMap<String, Vec<Posting>>,
@@ -75,6 +85,11 @@ impl Index {
             });
             index.namespaces[namespace].1.push(at);
             index.factors.push(factor(&document));
+            index.name_words.push(name_words(&document));
+            index.verbs.push(index.name_words[at].iter().take(MAX_VERB).find_map(|word| Verb::of(word)));
+            for name in full_names(&document) {
+                index.names.entry(name).or_default().push(at);
+            }
             let fields = fields(&document);
             lengths.push(fields.each_ref().map(|words| number(words.len())));
             for (word, by_field) in counts(fields) {
@@ -118,23 +133,50 @@ impl Index {
             }
         }
         let joined = self.matches(&Wanted::new(joined(&query)), other);
+        let intent = Intent::of(&query, &wanted);
         for (document, score) in scores.iter_mut().enumerate() {
             let share = matched[document] / number(wanted.len());
-            *score = (*score * (1.0 - COVERAGE + COVERAGE * share) + joined[document].score) * self.factors[document];
+            if *score > 0.0 {
+                *score *= (1.0 - COVERAGE + COVERAGE * share) * self.intent_factor(document, &intent);
+            }
+            *score += joined[document].score;
         }
-        for document in self.named(&wanted) {
+        for document in self.in_named_namespaces(&wanted) {
             scores[document] += NAMED_NAMESPACE;
+        }
+        for (score, factor) in scores.iter_mut().zip(&self.factors) {
+            *score *= factor;
+        }
+        for document in self.named(&query) {
+            scores[document] += NAMED;
         }
         let mut found: Vec<usize> = (0..scores.len()).filter(|&document| scores[document] > 0.0).collect();
         found.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
         found.into_iter().map(|document| (document, scores[document])).collect()
     }
 
+    /// The factor of the score of a tool: higher if the query has all words of its name, lower if it asks for something else
+    /// than the tool does.
+    fn intent_factor(&self, document: usize, intent: &Intent<'_>) -> f32 {
+        let words = &self.name_words[document];
+        let is_covered = words.len() > 1 && words.iter().all(|word| intent.has(word));
+        let verb = self.verbs[document].as_ref().map_or(1.0, |verb| intent.factor(verb));
+        if is_covered { verb * COVERED_NAME_FACTOR } else { verb }
+    }
+
     /// The tools of the namespaces whose words are all in the query.
-    fn named(&self, wanted: &[Wanted]) -> impl Iterator<Item = usize> {
+    fn in_named_namespaces(&self, wanted: &[Wanted]) -> impl Iterator<Item = usize> {
         let is_wanted = |word: &String| wanted.iter().any(|wanted| wanted.word == *word);
         let named = self.namespaces.iter().filter(move |(words, _)| !words.is_empty() && words.iter().all(is_wanted));
         named.flat_map(|(_, documents)| documents.iter().copied())
+    }
+
+    /// The tools whose name is the query, or a word of it. Names of one word, such as `find`, must be the whole query.
+    fn named(&self, query: &str) -> HashSet<usize> {
+        let is_name_part = |c: char| c.is_alphanumeric() || NAME_MARKS.contains(&c);
+        let parts = query.split(|c: char| !is_name_part(c)).take(MAX_WORDS).filter(|part| words(part).len() > 1);
+        let names = parts.map(joined).chain([joined(query)]);
+        names.filter_map(|name| self.names.get(&name)).flatten().copied().collect()
     }
 
     /// The best match of each tool for one word of a query: a word that is equal, a synonym, or begins with it.
@@ -184,14 +226,14 @@ impl Wanted {
     }
 }
 
-/// The words of a query that are searched: all but ignored words, or all if there are no others; and two words as one
-/// (`to do` is `todo`), if a tool or the vocabulary has that word.
+/// The words of a query that are searched: all but ignored words, or all if there are no others. Two words that are one in
+/// the vocabulary (`close by`) count as that word; two words that are one in a tool (`to do`) count as that word, too.
 fn wanted(query: &str, is_known: impl Fn(&str) -> bool) -> Vec<Wanted> {
     let vocabulary = &*VOCABULARY;
     let words = words(query);
     let pairs = words.windows(2).map(|pair| stem(&pair.concat()));
     let pairs = pairs.filter(|pair| is_known(pair) || vocabulary.synonyms.contains_key(pair)).collect::<Vec<_>>();
-    let all: Vec<String> = words.iter().map(|word| stem(word)).collect();
+    let all = phrases(&words);
     let is_ignored = |word: &String| vocabulary.ignored.contains(word);
     let keep_all = pairs.is_empty() && all.iter().all(is_ignored);
     let mut seen = HashSet::new();
@@ -199,10 +241,87 @@ fn wanted(query: &str, is_known: impl Fn(&str) -> bool) -> Vec<Wanted> {
     kept.filter(|word| seen.insert(word.clone())).take(MAX_WORDS).map(Wanted::new).collect()
 }
 
+/// The stems of words, and of two words at once if the vocabulary has them as one.
+fn phrases(words: &[String]) -> Vec<String> {
+    let mut rest = words;
+    let mut stems = Vec::new();
+    while let [first, after @ ..] = rest {
+        let pair = after.first().map(|second| stem(&format!("{first}{second}")));
+        let pair = pair.filter(|pair| VOCABULARY.synonyms.contains_key(pair));
+        rest = if pair.is_some() { &after[1..] } else { after };
+        stems.push(pair.unwrap_or_else(|| stem(first)));
+    }
+    stems
+}
+
+/// A verb of a tool's name, as a stem.
+#[derive(Debug)]
+struct Verb {
+    kind: VerbKind,
+    word: String,
+}
+
+impl Verb {
+    fn of(word: &str) -> Option<Self> {
+        VerbKind::of(word).map(|kind| Self { kind, word: word.to_owned() })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum VerbKind {
+    Reading,
+    Changing,
+}
+
+impl VerbKind {
+    fn of(word: &str) -> Option<Self> {
+        let vocabulary = &*VOCABULARY;
+        let is_reading = vocabulary.reading.contains(word);
+        if vocabulary.changing.contains(word) { Some(Self::Changing) } else { is_reading.then_some(Self::Reading) }
+    }
+}
+
+/// What a query asks for, by its first verb.
+struct Intent<'a> {
+    kind: Option<VerbKind>,
+    words: HashSet<&'a str>,
+    synonyms: HashSet<&'a str>,
+}
+
+impl<'a> Intent<'a> {
+    fn of(query: &str, wanted: &'a [Wanted]) -> Self {
+        Self {
+            kind: phrases(&words(query)).iter().take(MAX_VERB).find_map(|word| VerbKind::of(word)),
+            words: wanted.iter().map(|wanted| &*wanted.word).collect(),
+            synonyms: wanted.iter().flat_map(|wanted| wanted.synonyms).map(String::as_str).collect(),
+        }
+    }
+
+    /// Whether the query has a word, or a synonym of it.
+    fn has(&self, word: &str) -> bool {
+        self.words.contains(word) || self.synonyms.contains(word)
+    }
+
+    /// The factor of the score of a tool with this verb.
+    fn factor(&self, verb: &Verb) -> f32 {
+        if self.words.contains(&*verb.word) {
+            return 1.0;
+        }
+        match (self.kind, verb.kind) {
+            (Some(asked), kind) if asked != kind => OTHER_KIND_FACTOR,
+            (Some(VerbKind::Reading), _) | (None, VerbKind::Reading) => 1.0,
+            _ if self.synonyms.contains(&*verb.word) => 1.0,
+            _ => OTHER_VERB_FACTOR,
+        }
+    }
+}
+
 /// The stems of [`synonyms`].
 struct Vocabulary {
     synonyms: HashMap<String, Vec<String>>,
     ignored: HashSet<String>,
+    reading: HashSet<String>,
+    changing: HashSet<String>,
 }
 
 static VOCABULARY: LazyLock<Vocabulary> = LazyLock::new(|| {
@@ -214,7 +333,13 @@ static VOCABULARY: LazyLock<Vocabulary> = LazyLock::new(|| {
             all.entry(word.clone()).or_default().extend(others);
         }
     }
-    Vocabulary { synonyms: all, ignored: synonyms::IGNORED.iter().flat_map(|word| stems(word)).collect() }
+    let set = |words: &[&str]| words.iter().flat_map(|word| stems(word)).collect();
+    Vocabulary {
+        synonyms: all,
+        ignored: set(synonyms::IGNORED),
+        reading: set(synonyms::READING),
+        changing: set(synonyms::CHANGING),
+    }
 });
 
 /// The factor of all scores of a tool.
@@ -224,9 +349,27 @@ fn factor(document: &Document<'_>) -> f32 {
         Effect::Unstated | Effect::Additive => 1.0,
         Effect::Destructive => 0.98,
     };
-    let start: String = document.description.chars().take(MAX_DEPRECATION).flat_map(char::to_lowercase).collect();
-    let is_deprecated = start.trim_start_matches(|c: char| !c.is_alphanumeric()).starts_with("deprecated");
-    if is_deprecated { effect * DEPRECATED_FACTOR } else { effect }
+    let last = match Guidance::of(document.description) {
+        Guidance::Deprecated { .. } => DEPRECATED_FACTOR,
+        Guidance::NotForModels => NOT_FOR_MODELS_FACTOR,
+        Guidance::Use if RELAYS.contains(&document.names[1]) => RELAY_FACTOR,
+        Guidance::Use => 1.0,
+    };
+    effect * last
+}
+
+/// The stems of a tool's name, without ignored words and those of its namespace.
+fn name_words(document: &Document<'_>) -> Vec<String> {
+    let namespace = stems(document.namespace);
+    let is_kept = |word: &String| !namespace.contains(word) && !VOCABULARY.ignored.contains(word);
+    stems(document.names[1]).into_iter().filter(is_kept).collect()
+}
+
+/// The names of a tool as [`joined`] words, with and without its namespace.
+fn full_names(document: &Document<'_>) -> HashSet<String> {
+    let names = document.names.iter().map(|name| joined(name));
+    let full = document.names.iter().map(|name| joined(&format!("{}{}", document.namespace, joined(name))));
+    names.chain(full).filter(|name| !name.is_empty()).collect()
 }
 
 #[allow(clippy::cast_precision_loss)] // The counts are far below 2^24.
@@ -247,7 +390,7 @@ fn fields(document: &Document<'_>) -> [Vec<String>; FIELDS] {
     if names.iter().any(|word| !namespace.contains(word)) {
         names.retain(|word| !namespace.contains(word));
     }
-    let (summary, rest) = summary(document.description);
+    let (summary, rest) = split_sentence(document.description);
     let parameters = document.parameters.iter().take(MAX_PARAMETERS).flat_map(|name| stems(name)).collect();
     let mut fields = [names, namespace, stems(summary), stems(rest), parameters];
     for field in &mut fields {
@@ -281,14 +424,6 @@ fn weight(counts: [u8; FIELDS], lengths: &[f32; FIELDS], averages: &[f32; FIELDS
     fields
         .map(|((count, (length, average)), (weight, b))| f32::from(count) * weight / (1.0 - b + b * length / average))
         .sum()
-}
-
-/// The first sentence or line of a description, and the rest.
-pub(super) fn summary(description: &str) -> (&str, &str) {
-    let description = description.trim_start();
-    let end = description.find(['\n']).unwrap_or(description.len());
-    let end = description[..end].find(". ").map_or(end, |at| at + 1);
-    description.split_at(end)
 }
 
 /// All words joined, which matches names written without separators.
@@ -350,12 +485,34 @@ const COVERAGE: f32 = 0.7;
 /// Added to the score of each tool in a namespace that the query names.
 const NAMED_NAMESPACE: f32 = 4.0;
 
-/// The factor for matching a synonym, and that of deprecated tools.
-const SYNONYM_FACTOR: f32 = 0.6;
-const DEPRECATED_FACTOR: f32 = 0.3;
+/// Added to the score of each tool that the query names.
+const NAMED: f32 = 1_000.0;
 
-/// The length of the beginning of a description that is searched for the word `deprecated`, in characters.
-const MAX_DEPRECATION: usize = 24;
+/// The characters of names beside letters and digits.
+const NAME_MARKS: [char; 5] = ['_', '-', '.', '/', '$'];
+
+/// The factor for matching a synonym.
+const SYNONYM_FACTOR: f32 = 0.65;
+
+/// The factors of tools that change something if the query reads, and the other way round, and of tools that change something
+/// else than the query says.
+const OTHER_KIND_FACTOR: f32 = 0.8;
+const OTHER_VERB_FACTOR: f32 = 0.9;
+
+/// The factor of tools all of whose name is in the query, if it has several words: a query of several tasks has the names of
+/// several tools.
+const COVERED_NAME_FACTOR: f32 = 1.25;
+
+/// How many words of a name or query are searched for a verb.
+const MAX_VERB: usize = 3;
+
+/// The factors of deprecated tools, which come behind weak matches, and of those that models should not call.
+const DEPRECATED_FACTOR: f32 = 0.01;
+const NOT_FOR_MODELS_FACTOR: f32 = 0.2;
+
+/// The names of tools that only pass on requests of MCP, and their factor: nearly every server has them.
+const RELAYS: [&str; 5] = ["list_resources", "list_resource_templates", "read_resource", "list_prompts", "get_prompt"];
+const RELAY_FACTOR: f32 = 0.3;
 
 /// The factor for matching a prefix, the minimum length of a prefix in characters, and the maximum number of words that
 /// one prefix matches.
@@ -471,6 +628,88 @@ mod tests {
             document(Effect::ReadOnly, "Cleans the cache"),
         ]);
         assert_eq!(index.search("clean the cache"), [3, 2, 1, 0]);
+    }
+
+    #[test]
+    fn deprecated_tools_and_those_not_for_models_come_last_in_a_namespace_that_is_named_too() {
+        let descriptions = [
+            "Draws a map. DEPRECATED: use draw_chart instead.",
+            "Draws a map. The model should not call this tool directly.",
+            "Draws a map",
+            "Prints something, such as a map",
+        ];
+        let names = ["draw_map", "draw_map_now", "draw_chart", "print_all"];
+        let index = Index::new(names.iter().zip(descriptions).map(|(name, description)| named(name, description)));
+        for query in ["draw a map", "draw api", "draw maps in the api"] {
+            let found = index.search(query);
+            assert_eq!(found[0], 2, "{query}");
+            assert_eq!(found.last(), Some(&0), "{query}");
+        }
+        assert_eq!(index.search("draw_map")[0], 0, "unless it is named");
+        assert_eq!(Index::new([named("find_deprecated_maps", "Finds deprecated maps")]).factors, [1.0]);
+    }
+
+    #[test]
+    fn tools_that_pass_on_resources_do_not_displace_others() {
+        let relay = |name| named(name, "Lists the resources of this server, and their templates");
+        let index = Index::new([
+            relay("list_resources"),
+            named("list_resources_of_cluster", "Lists nodes"),
+            named("paint", "Paints a list of nodes in the api"),
+        ]);
+        assert_eq!(index.search("list nodes api").last(), Some(&0));
+        assert_eq!(index.search("list_resources")[0], 0);
+    }
+
+    #[test]
+    fn names_in_a_query_come_first() {
+        let document = |namespace, name| Document { namespace, names: [name, name], ..Document::default() };
+        let index = Index::new([
+            document("shop", "search_orders_of_customer"),
+            document("shop", "orders"),
+            document("old-shop", "search_orders"),
+            document("shop", "search_orders"),
+            document("shop", "find"),
+        ]);
+        for query in ["shop.search_orders", "please call `shop.search_orders`, now", "shop.searchOrders customer"] {
+            assert_eq!(index.search(query)[0], 3, "{query}");
+        }
+        for query in ["search_orders", "the tool search-orders of customer", "searchOrders()", "search orders"] {
+            assert!([2, 3].contains(&index.search(query)[0]), "{query}");
+        }
+        assert_eq!(index.search("orders")[0], 1);
+        assert_eq!(index.search("find")[0], 4);
+        assert_ne!(index.search("find orders of a customer")[0], 4, "a word is no name");
+    }
+
+    #[test]
+    fn a_query_of_several_tasks_finds_the_tool_of_each() {
+        let names = ["get_mail_contents", "send_mail", "list_mail_rules", "list_folders", "create_invoice", "paint"];
+        let index = Index::new(names.map(|name| named(name, "Works with mail, folders and what they contain")));
+        for (query, expected) in [
+            ("list folders send mail", [1, 3]),
+            ("create invoice list folders", [3, 4]),
+            ("send mail create invoice", [1, 4]),
+        ] {
+            let mut first = index.search(query)[..2].to_vec();
+            first.sort_unstable();
+            assert_eq!(first, expected, "{query}");
+        }
+    }
+
+    #[test]
+    fn questions_find_tools_that_read_and_orders_find_tools_that_change() {
+        let names = ["delete_watcher", "get_watchers", "update_report", "get_report", "stash"];
+        let index = Index::new(names.map(|name| named(name, "")));
+        for (query, first) in [
+            ("who are the watchers", 1),
+            ("which report is there", 3),
+            ("close the report", 2),
+            ("get rid of a watcher", 0),
+            ("set aside what I did", 4),
+        ] {
+            assert_eq!(index.search(query)[0], first, "{query}");
+        }
     }
 
     proptest! {

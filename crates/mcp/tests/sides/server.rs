@@ -606,9 +606,85 @@ async fn the_first_page_has_at_most_4000_characters() {
     let (client, _) = client(move || vec![provider.clone()], ServerOptions::default()).await;
     let page = call(&client, "mcp_search_tools", json!({ "query": "long" })).await;
     let text = text(&page);
-    assert!(text.starts_with("5 of 9 tools, best first:") && text.chars().count() <= 4_000, "{text}");
+    let shown: usize = text.split(' ').next().unwrap().parse().unwrap();
+    assert!((5..9).contains(&shown) && text.contains(&format!("Next page: `offset: {shown}`")), "{text}");
+    assert!(text.chars().count() <= 4_000, "{text}");
     assert!(text.contains("parameter7: string; "), "what is required is shown: {text}");
     assert!(page.structured_content.unwrap().to_string().chars().count() <= 4_000);
+}
+
+/// A source of 40 tools and of four namespaces that are not available.
+struct Crowded(Provider);
+
+impl ProviderSource for Crowded {
+    fn providers(&self) -> Vec<Provider> {
+        vec![self.0.clone()]
+    }
+
+    fn unavailable(&self) -> Vec<UnavailableNamespace> {
+        let namespace = |n: usize| UnavailableNamespace {
+            name: format!("absent_{n}"),
+            reason: "cannot be reached ".repeat(40),
+            state: Unavailability::Failed(true),
+        };
+        (0..4).map(namespace).collect()
+    }
+
+    fn unread_parts(&self, _: &str, _: &str) -> Vec<String> {
+        (0..3).map(|n| format!("input.properties.{}{n}: unknown keyword", "part".repeat(30))).collect()
+    }
+}
+
+#[tokio::test]
+async fn pages_are_filled_and_have_at_most_4000_characters_with_what_is_added_to_them() {
+    let tool = |n: usize| {
+        let tool = Tool::new(format!("water_plant_{n}"), async |input, _| Ok(input));
+        tool.description("Waters a \"plant\" ".repeat(n)).input_schema(json!({
+            "type": "object", "properties": { "litres": { "enum": (0..n).map(|n| format!("litres {n}")).collect::<Vec<_>>() } }
+        }))
+    };
+    let provider = Provider::builder("garden").tools((1..=40).map(tool)).build().unwrap();
+    // Unavailable namespaces that are starting are waited for.
+    let options = ServerOptions { start_timeout: Duration::ZERO, ..ServerOptions::default() };
+    let server = CodeServer::new(Arc::new(InlineExecutor::new().unwrap()), Crowded(provider), options);
+    let client = client_of(server).await;
+    let (mut offset, mut pages) = (0, Vec::new());
+    while offset < 40 {
+        let page = call(&client, "mcp_search_tools", json!({ "query": "plant", "offset": offset })).await;
+        let (text, content) = (text(&page).to_owned(), page.structured_content.unwrap());
+        assert!(text.chars().count() <= 4_000, "{text}");
+        assert!(content.to_string().chars().count() <= 4_000, "{content}");
+        let shown = content["tools"].as_array().unwrap().len();
+        let next = content["nextOffset"].as_u64();
+        offset += shown;
+        assert_eq!(next, (offset < 40).then_some(offset as u64));
+        pages.push(shown);
+    }
+    assert_eq!(pages.iter().sum::<usize>(), 40);
+    assert!(pages.iter().all(|&shown| (1..=10).contains(&shown)), "{pages:?}");
+    assert!(pages[..pages.len() - 1].iter().all(|&shown| shown >= 4), "{pages:?}");
+    let page = call(&client, "mcp_search_tools", json!({ "query": "plant", "limit": 9 })).await;
+    assert_eq!(page.structured_content.unwrap()["tools"].as_array().unwrap().len(), 9);
+}
+
+#[tokio::test]
+async fn lines_are_sentences_and_deprecated_tools_come_last() {
+    let tool = |name: &str, description: &str| Tool::new(name, async |input, _| Ok(input)).description(description);
+    let tools = [
+        tool("print_label", "Prints a label. This function is deprecated; use print_sticker."),
+        tool("print_sticker", "Prints a label (a sticker), e.g. for a parcel,\nA letter or a box. Needs a printer."),
+        tool("send_label", "Sends a label to the printer.\n\nLLMs should never call this tool directly."),
+        tool("list_parcels", "Lists parcels, with what their label says"),
+    ];
+    let provider = Provider::builder("post").tools(tools).build().unwrap();
+    let (client, _) = client(move || vec![provider.clone()], ServerOptions::default()).await;
+    let page = call(&client, "mcp_search_tools", json!({ "query": "print a label" })).await;
+    let shown = text(&page).to_owned();
+    let tools = page.structured_content.unwrap()["tools"].clone();
+    let names: Vec<_> = tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert_eq!((names[0], names[3]), ("print_sticker", "print_label"), "{names:?}");
+    assert!(shown.contains("Prints a label (a sticker), e.g. for a parcel, A letter or a box.\n"), "{shown}");
+    assert!(shown.contains("Deprecated: use print_sticker. Prints a label.\n"), "{shown}");
 }
 
 #[tokio::test]
