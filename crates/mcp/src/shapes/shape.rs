@@ -135,7 +135,9 @@ impl Shape {
         self.members = match (self.members.take(), other.members) {
             (members, None) | (None, members) => members,
             (Some(Members::Named(mut members)), Some(Members::Named(others))) => {
-                members.iter_mut().for_each(|(name, (_, is_constant))| *is_constant &= others.contains_key(name));
+                for (name, (_, is_constant)) in &mut members {
+                    *is_constant &= others.contains_key(name);
+                }
                 for (name, (shape, is_constant)) in others {
                     let known = members.entry(name).or_insert_with(|| (Self::default(), false));
                     known.0.merge(shape);
@@ -206,7 +208,9 @@ impl Members {
     fn forget_names(&mut self) -> &mut Shape {
         if let Self::Named(members) = self {
             let mut all = Shape::default();
-            std::mem::take(members).into_values().for_each(|(shape, _)| all.merge(shape));
+            for (shape, _) in std::mem::take(members).into_values() {
+                all.merge(shape);
+            }
             *self = Self::Keyed(Box::new(all));
         }
         match self {

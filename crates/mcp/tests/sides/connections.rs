@@ -424,7 +424,7 @@ async fn a_call_in_flight_fails_at_once_when_its_server_dies() {
         (Answer::Closed, none, "connection lost"),
     ] {
         let (_, message) = killed_during_a_call(call, get).await;
-        assert!(message.ends_with(&format!("{reason}")), "{message}");
+        assert!(message.ends_with(reason), "{message}");
     }
 }
 
