@@ -104,15 +104,16 @@ fn is_strong_notice(after: &[Word<'_>]) -> bool {
 /// Whether a word in brackets is a tag of the tool: the brackets begin a text, or end a sentence or line.
 fn is_tag(before: &[Word<'_>], after: &[Word<'_>]) -> bool {
     let starts = before.last().is_none_or(|word| word.is_in(ENDS));
-    let closing = after.iter().position(|word| word.is_in(&[")", "]"]));
+    let closing = after.iter().take(MAX_CLAUSE).position(|word| word.is_in(&[")", "]"]));
     let ends = closing.is_some_and(|at| after.get(at + 1).is_none_or(|word| word.is_in(ENDS)));
     is_notice(after) && (starts || ends)
 }
 
 /// Whether the words before `deprecated` are `this tool is`, `it has been` or the like.
 fn is_said_of_tool(before: &[Word<'_>]) -> bool {
-    let sentence = before.iter().rposition(|word| word.is_in(ENDS) && word.lower != "\n").map_or(0, |at| at + 1);
-    let sentence = before[sentence..].iter().map(|word| &*word.lower).filter(|word| *word != "\n");
+    let before = &before[before.len().saturating_sub(MAX_CLAUSE)..];
+    let start = before.iter().rposition(|word| word.is_in(ENDS) && word.lower != "\n").map_or(0, |at| at + 1);
+    let sentence = before[start..].iter().map(|word| &*word.lower).filter(|word| *word != "\n");
     let mut sentence: Vec<&str> = sentence.collect();
     let length = sentence.len();
     while sentence.last().is_some_and(|word| ["is", "was", "has", "been", "now", "officially"].contains(word)) {
@@ -221,8 +222,8 @@ const MODELS: &[&str] = &["model", "models", "llm", "llms", "agent", "agents", "
 const MAX_TEXT: usize = 4_000;
 const MAX_NAME: usize = 64;
 
-/// The maximum number of words between `not intended` and the word for models.
-const MAX_CLAUSE: usize = 12;
+/// The maximum number of words that are looked at on one side of a notice.
+const MAX_CLAUSE: usize = 16;
 
 #[cfg(test)]
 mod tests {

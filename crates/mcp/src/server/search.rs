@@ -362,7 +362,7 @@ fn factor(document: &Document<'_>) -> f32 {
 fn name_words(document: &Document<'_>) -> Vec<String> {
     let namespace = stems(document.namespace);
     let is_kept = |word: &String| !namespace.contains(word) && !VOCABULARY.ignored.contains(word);
-    stems(document.names[1]).into_iter().filter(is_kept).collect()
+    stems(document.names[1]).into_iter().filter(is_kept).take(MAX_WORDS).collect()
 }
 
 /// The names of a tool as [`joined`] words, with and without its namespace.
@@ -520,8 +520,8 @@ const PREFIX_FACTOR: f32 = 0.4;
 const MIN_PREFIX: usize = 3;
 const MAX_EXPANSIONS: usize = 64;
 
-/// The maximum lengths of untrusted text, in characters, and the maximum numbers of words of a query and of parameters per
-/// tool.
+/// The maximum lengths of untrusted text, in characters, and the maximum numbers of words of a query or name and of
+/// parameters per tool.
 const MAX_QUERY: usize = 1_000;
 const MAX_TEXT: usize = 4_000;
 const MAX_WORD: usize = 64;
@@ -695,6 +695,20 @@ mod tests {
             first.sort_unstable();
             assert_eq!(first, expected, "{query}");
         }
+    }
+
+    #[test]
+    fn hostile_tools_are_indexed_and_searched_in_bounded_time() {
+        let names = ["list_".repeat(1 << 17), "x".repeat(1 << 20)];
+        let descriptions =
+            ["a".repeat(1 << 20), "Go. ".repeat(100_000), "(deprecated ".repeat(50_000), "list\n".repeat(200_000)];
+        let started = std::time::Instant::now();
+        let documents = (0..200).map(|n| named(&names[n % 2], &descriptions[n % 4]));
+        let index = Index::new(documents);
+        for _ in 0..100 {
+            index.search("list a list of lists");
+        }
+        assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", started.elapsed());
     }
 
     #[test]

@@ -113,7 +113,7 @@ pub(super) const GROUPS: &[&[&str]] = &[
     &["distance", "far", "long", "time", "matrix", "commute", "travel"],
     &["route", "directions", "way", "path", "drive", "walk"],
     &["elevation", "height", "altitude"],
-    &["history", "log", "past", "activity", "happened", "recent", "recently", "latest", "last", "lately", "newest"],
+    &["history", "log", "past", "activity", "happened", "recent", "recently", "latest", "last", "newest"],
     &["label", "tag"],
     &["section", "part", "group", "column"],
     &["documentation", "docs", "manual", "reference", "guide"],
