@@ -106,7 +106,7 @@ mod tests {
                 "process ended: TypeError: x is not a function",
             ),
             (&["ImportError: no module", "C:\\app\\main.py: fatal error"], "process ended: ImportError: no module"),
-            (&["Error: Cannot find module '/home/a/b.js'"], "process ended"),
+            (&["Error: Cannot find module '/srv/a/b.js'"], "process ended"),
         ] {
             let stderr = lines.iter().map(|&line| line.to_owned()).collect();
             let failure = ServerFailure { stderr, ..ServerFailure::new("process ended") };

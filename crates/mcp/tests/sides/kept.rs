@@ -308,7 +308,7 @@ async fn models_read_whole_reasons_and_when_to_try_again() {
             ends("echo 'ValueError: PORT must be a number' >&2; echo '  at /srv/x.py' >&2; echo bye >&2; exit 1"),
             "process ended (exit status: 1): ValueError: PORT must be a number",
         ),
-        (ends("echo 'cannot read /home/someone/key' >&2; exit 1"), "process ended (exit status: 1)"),
+        (ends("echo 'cannot read /etc/app/key' >&2; exit 1"), "process ended (exit status: 1)"),
         (json!({ "command": "/nowhere/server" }), "failed to start: program not found"),
         (
             json!({ "url": "http://127.0.0.1:1/mcp" }),
