@@ -313,7 +313,7 @@ mod tests {
             ("rows.-1", "no \"-1\" in \"rows\": it has 2 items"),
             ("rows.name", "no \"name\" in \"rows\": it has 2 items"),
             ("row", "no \"row\" in the result: it has \"rows\", \"total\", \"many\", \"x\\u202e\""),
-            ("rows.0.nmae", "no \"nmae\" in \"rows.0\": it has \"name\", \"tags\""),
+            ("rows.0.nam", "no \"nam\" in \"rows.0\": it has \"name\", \"tags\""),
             ("rows.0.tags.0.id", "no \"0\" in \"rows.0.tags\": it has 0 items"),
             ("rows.0.name.first", "no \"first\" in \"rows.0.name\": it is a text of 3 characters"),
             ("rows.1.name", "no \"name\" in \"rows.1\": it has no members"),
