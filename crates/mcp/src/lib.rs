@@ -54,6 +54,7 @@ mod secrets;
 pub mod server;
 pub mod servers;
 mod shapes;
+mod store;
 mod text;
 mod trace;
 pub mod upstream;

@@ -83,10 +83,9 @@ pub use missing::{Missing, Namespaces};
 pub use options::{AbsentTool, Layout, ProviderSource, ServerOptions, Unavailability, UnavailableNamespace};
 pub use question::{Question, UnshowableCall, question, whole_question};
 pub use shortages::{HttpLimit, Shortage, ShortageSink};
-pub use state::{
-    MAX_ENTRY_BYTES, MAX_KEY_BYTES, MAX_STATE_BYTES, Snippet, StateArea, StateEntry, StateError, StateOptions,
-    StateStore,
-};
+pub use state::{MAX_ENTRY_BYTES, MAX_KEY_BYTES, MAX_STATE_BYTES, Snippet, StateOptions};
+
+pub use crate::store::{StateArea, StateEntry, StateError, StateStore};
 
 /// An MCP server that runs code against providers. Cheap to clone; each clone serves one client, and ends the session of that
 /// client when it is dropped.

@@ -11,10 +11,11 @@ use rmcp::service::{RequestContext, RoleServer};
 use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::state::{self, Checker, Means, State, StateOptions, StateStore};
+use super::state::{self, Checker, Means, State, StateOptions};
 use super::watches::Watches;
 use super::{CodeServer, MAX_CONCURRENT, run};
 use crate::clients::Client;
+use crate::store::StateStore;
 
 /// The identity and the state of the client of one connection or session.
 pub(super) struct Session {

@@ -14,7 +14,7 @@ use serde_json::Value as Json;
 use sha2::{Digest as _, Sha256};
 
 use crate::Secrets;
-use crate::server::{StateArea, StateStore};
+use crate::store::{StateArea, StateStore};
 use shape::Shape;
 
 /// The shapes of the results of tools. Cheap to clone; clones are the same memory.
