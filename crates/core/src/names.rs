@@ -148,24 +148,34 @@ fn unreadable(original: &str) -> String {
 /// it, and the others are numbered. The order of the tools changes nothing.
 ///
 /// ```
-/// let names = execbox_core::names::safe_names(&["scrape.url", "scrape url", "scrape_url"]);
+/// let names = execbox_core::names::safe_names(&["scrape.url", "scrape-url", "scrape_url"]);
 /// assert_eq!(names, ["scrape_url__3", "scrape_url__2", "scrape_url"]);
 /// ```
 pub fn safe_names(originals: &[&str]) -> Vec<String> {
     distinct(originals, safe_name)
 }
 
-/// Distinct names, each made of a name in `originals` by `safe`.
+/// Distinct names, each made of a name in `originals` by `safe`. Of those that collide, `a-b` comes before `a.b`, and that before
+/// others.
 pub fn distinct<'a>(originals: &[&'a str], safe: impl Fn(&'a str) -> String) -> Vec<String> {
     let mut names: Vec<String> = originals.iter().map(|original| safe(original)).collect();
     let mut order: Vec<usize> = (0..names.len()).collect();
-    order.sort_by_key(|&at| (names[at] != originals[at], originals[at], at));
+    order.sort_by_cached_key(|&at| (names[at] != originals[at], separators(originals[at]), originals[at], at));
     let mut taken = Taken::default();
     for at in order {
         names[at] = taken.number(&names[at]);
     }
     names
 }
+
+/// How unusual the characters of a name are that its safe name does not have.
+fn separators(original: &str) -> Vec<usize> {
+    let others = original.chars().take(MAX_READ).filter(|&c| !is_name_char(c));
+    others.map(|c| USUAL.iter().position(|usual| *usual == c).unwrap_or(USUAL.len())).collect()
+}
+
+/// The usual separators in names, the most usual first.
+const USUAL: [char; 5] = ['-', '.', '/', ':', ' '];
 
 /// Names that are taken, each with the last number that was added to it.
 #[derive(Default)]

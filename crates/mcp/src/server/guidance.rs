@@ -143,7 +143,8 @@ fn named(words: &[Word<'_>], at: usize) -> Option<String> {
         (_, "use" | "prefer" | "call") => {
             !before.is_some_and(|before| ["not", "don't", "to", "never"].contains(&before))
         }
-        (Some("replaced" | "superseded"), "by" | "with") | (Some("favor" | "favour"), "of") => true,
+        (Some("replaced" | "superseded"), "by" | "with") => true,
+        (Some(before), "of") => before.starts_with("favo"), // in both spellings
         _ => false,
     };
     if !is_start {
