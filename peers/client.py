@@ -176,7 +176,7 @@ async def failures_are_reported_and_caught(client: Client):
         const outside = await files.read_text_file({ path: '/etc/hostname' }).catch(error => error);
         let caught;
         try { await everything.echo({}) } catch (error) { caught = error.code }
-        return [outside.code, outside.message.startsWith('Access denied'), caught];
+        return [outside.code, outside.message.startsWith('files.read_text_file failed: Access denied'), caught];
     """
     equal(await value(client, code), ["tool_error", True, "validation_error"])
     result = await client.call_tool("mcp_execute_code", {"kode": "1"})
