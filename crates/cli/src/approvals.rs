@@ -1,7 +1,7 @@
 //! Calls of a running gateway that wait for approval. `execbox approvals` lists and decides them over a Unix socket of the gateway,
 //! in a directory that only its user can enter: a line of JSON as request, and one as response.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -50,6 +50,9 @@ pub(crate) enum Request {
     Decide {
         id: String,
         refused: Option<String>,
+        /// Whether an approval is one of all calls of the tool, of any client, until the gateway ends.
+        #[serde(default)]
+        later: bool,
     },
 }
 
@@ -70,6 +73,8 @@ pub(crate) struct Approvals {
     /// The number of calls so far. Numbers are never used again, so that an answer reaches only the call that its author has
     /// seen.
     count: AtomicU64,
+    /// The tools whose later calls are approved.
+    approved: Mutex<HashSet<String>>,
     lines: Lines,
 }
 
@@ -82,7 +87,7 @@ struct Waiting {
 
 impl Approvals {
     pub(crate) fn new(lines: Lines) -> Arc<Self> {
-        Arc::new(Self { waiting: Mutex::default(), count: AtomicU64::new(0), lines })
+        Arc::new(Self { waiting: Mutex::default(), count: AtomicU64::new(0), approved: Mutex::default(), lines })
     }
 
     /// Serves `execbox approvals` until the task is dropped.
@@ -107,7 +112,7 @@ impl Approvals {
         let response = match serde_json::from_str(&line)? {
             Request::Show { id } => self.show(&id).await.map_or(Response::Unknown, Response::Call),
             Request::List => Response::Pending(self.lock().values().map(|waiting| waiting.call.clone()).collect()),
-            Request::Decide { id, refused } => self.decide(&id, refused),
+            Request::Decide { id, refused, later } => self.decide(&id, refused, later),
         };
         stream.write_all(&to_line(&response)?).await
     }
@@ -119,10 +124,16 @@ impl Approvals {
         text.await.ok()
     }
 
-    fn decide(&self, id: &str, refused: Option<String>) -> Response {
+    fn decide(&self, id: &str, refused: Option<String>, later: bool) -> Response {
         let mut waiting = self.lock();
         let number = waiting.iter().find(|(_, waiting)| waiting.call.id == id).map(|(number, _)| *number);
         let Some(decided) = number.and_then(|number| waiting.remove(&number)) else { return Response::Unknown };
+        if later && refused.is_none() {
+            let tool = &decided.call.tool;
+            self.lock_approved().insert(tool.clone());
+            let same = waiting.extract_if(.., |_, waiting| waiting.call.tool == *tool);
+            same.for_each(|(_, waiting)| drop(waiting.answer.send(Approval::Approved)));
+        }
         match decided.answer.send(refused.map_or(Approval::Approved, Approval::Refused)) {
             Ok(()) => Response::Decided,
             Err(_) => Response::Unknown, // The program of the call has ended.
@@ -131,6 +142,10 @@ impl Approvals {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Waiting>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_approved(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.approved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a call, which is removed when the returned [`Listed`] is dropped.
@@ -156,6 +171,9 @@ impl Approver for Approvals {
                 return Approval::Refused(error.to_string());
             }
             let (listed, mut requests) = self.add(&call);
+            if self.lock_approved().contains(&call.name()) {
+                return Approval::Approved;
+            }
             let line = format!("{} waits for approval: execbox approvals approve {}", call.name(), listed.id);
             self.lines.add(&line, true);
             loop {

@@ -36,6 +36,10 @@ pub(crate) struct PolicyArguments {
     #[arg(long, value_name = "SERVER.TOOL")]
     always_allow: Vec<String>,
 
+    /// Ask once for each tool whose server does not say what its calls do, instead of before each call
+    #[arg(long)]
+    ask_once: bool,
+
     /// Append every decision about a call to FILE, as a line of JSON; calls that cannot be recorded are not made
     #[arg(long, value_name = "FILE")]
     audit_log: Option<PathBuf>,
@@ -57,29 +61,60 @@ impl CliError for PolicyError {}
 pub(crate) struct PolicySource {
     /// The calls that need approval. Patterns match `namespace.tool`.
     ask: AskFilter,
+    /// The patterns of the options, for warnings about those that match nothing.
+    patterns: Vec<OptionPattern>,
+    pub(crate) asks_once: bool,
     audit: Option<Arc<AuditLog>>,
+}
+
+/// A pattern of an option, as it was written and as it is matched.
+struct OptionPattern {
+    option: &'static str,
+    text: String,
+    pattern: Pattern,
 }
 
 impl PolicySource {
     pub(crate) fn read(arguments: &PolicyArguments, config: &Config, stubs: &[Provider]) -> Result<Self, PolicyError> {
         let names = Names::new(config, stubs);
-        let mut ask = AskFilter::default();
+        let (mut ask, mut patterns) = (AskFilter::default(), Vec::new());
+        let mut read = |option, text: &String| {
+            let pattern = names.pattern(option, text)?;
+            patterns.push(OptionPattern { option, text: text.clone(), pattern: pattern.clone() });
+            Ok::<_, PolicyError>(pattern)
+        };
         for text in &arguments.ask {
             match AskEffect::named(text) {
                 Some(_) => ask.add(text),
-                None => ask.tools.push(names.pattern("--ask", text)?),
+                None => ask.tools.push(read("--ask", text)?),
             }
         }
         for text in &arguments.always_allow {
-            ask.never.push(names.pattern("--always-allow", text)?);
+            ask.never.push(read("--always-allow", text)?);
         }
         let audit = arguments.audit_log.as_deref().map(AuditLog::open).transpose()?;
-        Ok(Self { ask, audit: audit.map(Arc::new) })
+        Ok(Self { ask, patterns, asks_once: arguments.ask_once, audit: audit.map(Arc::new) })
+    }
+
+    /// A line for each pattern of the options that matches no tool: it may be misspelled. Patterns about servers that are not ready
+    /// are not known to match none.
+    pub(crate) fn unmatched(&self, servers: &Servers, stubs: &[Provider]) -> Vec<String> {
+        let of_stub = |pattern: &Pattern| {
+            let matches = |stub: &Provider| {
+                let names = stub.manifest().tools.iter().flat_map(|tool| [&tool.safe_name, &tool.original_name]);
+                names.into_iter().any(|name| pattern.matches(&format!("{}.{name}", stub.name())))
+            };
+            stubs.iter().any(matches)
+        };
+        let is_unmatched = |it: &&OptionPattern| !of_stub(&it.pattern) && servers.has_match(&it.pattern) == Some(false);
+        let line = |it: &OptionPattern| format!("{}: no tool matches {:?}", it.option, it.text);
+        self.patterns.iter().filter(is_unmatched).map(line).collect()
     }
 
     /// The providers, with approvals by the user of the terminal.
     pub(crate) fn attended(&self, providers: Vec<Provider>, servers: &Servers) -> Vec<Provider> {
-        let policy = self.policy(servers).approver(Arc::new(Questions::new(TerminalUser)));
+        let policy =
+            self.policy(servers).approver(Arc::new(Questions::new(TerminalUser { asks_once: self.asks_once })));
         providers.into_iter().map(|provider| provider.with_policy(&policy)).collect()
     }
 
@@ -98,7 +133,10 @@ impl PolicySource {
 }
 
 /// Asks the user of the terminal.
-pub(crate) struct TerminalUser;
+pub(crate) struct TerminalUser {
+    /// Whether an approval of a tool without a stated effect is one of all its calls.
+    pub(crate) asks_once: bool,
+}
 
 impl Ask for TerminalUser {
     fn ask<'a>(&'a self, call: ProposedCall<'a>) -> BoxFuture<'a, Answer> {
@@ -109,25 +147,28 @@ impl Ask for TerminalUser {
             };
             let whole = (!question.is_whole).then(|| whole_question(&call).unwrap_or_default());
             let (tool, (sender, answer)) = (call.name(), oneshot::channel());
+            let is_once = self.asks_once && call.effect == Effect::Unstated;
             // A thread of its own instead of a blocking task, for whose end the runtime would wait: the process must be able to
             // end during a question.
-            std::thread::spawn(move || sender.send(ask(&question.text, whole.as_deref(), &tool)));
+            std::thread::spawn(move || sender.send(ask(&question.text, whole.as_deref(), &tool, is_once)));
             answer.await.unwrap_or_else(|_| Answer::Refuse("the question has failed".to_owned()))
         })
     }
 }
 
-/// Asks about a call. `whole` is the text of the whole call if `text` is shortened.
-fn ask(text: &str, whole: Option<&str>, tool: &str) -> Answer {
+/// Asks about a call, or about all calls of its tool if `is_once`. `whole` is the text of the whole call if `text` is shortened.
+fn ask(text: &str, whole: Option<&str>, tool: &str, is_once: bool) -> Answer {
     let Some(mut terminal) = Terminal::open(Attended::InputOrError) else {
         return Answer::RefuseAll("there is no terminal to ask at".to_owned());
     };
     let refused = || "the user refused the call".to_owned();
-    let (show, letters) = if whole.is_some() { ("s = show all of it, ", "yanqs") } else { ("", "yanq") };
-    let choice = format!("Make this call? {show}y = yes, a = all calls of {tool}, n = no, q = no further call: ");
-    let mut answer = terminal.choose(&format!("\n{text}\n"), &choice, letters);
+    let (yes, letters) = if is_once { ("", "anq") } else { ("y = yes, ", "yanq") };
+    let show = if whole.is_some() { "s = show all of it, " } else { "" };
+    let letters = if whole.is_some() { format!("{letters}s") } else { letters.to_owned() };
+    let choice = format!("Make this call? {show}{yes}a = all calls of {tool}, n = no, q = no further call: ");
+    let mut answer = terminal.choose(&format!("\n{text}\n"), &choice, &letters);
     while let (Ok('s'), Some(whole)) = (&answer, whole) {
-        answer = terminal.choose(&format!("\n{whole}\n"), &choice, letters);
+        answer = terminal.choose(&format!("\n{whole}\n"), &choice, &letters);
     }
     match answer {
         Ok('y') => Answer::Approve,

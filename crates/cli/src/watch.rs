@@ -1,6 +1,7 @@
 //! Reports the state of the servers of a gateway whenever it changes: on standard error, in the log file, and for
 //! `execbox status`.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -88,13 +89,14 @@ impl Published {
 }
 
 /// Reports the states of `servers`: all of them when they have started, or after [`START_TIMEOUT`], and then each that changes.
-/// `changes` is notified when a state may have changed, and `reported` after the first report. Runs until the future is
-/// dropped.
+/// `changes` is notified when a state may have changed, and `reported` after the first report. `unmatched` returns lines about
+/// patterns of options, each of which is reported once. Runs until the future is dropped.
 pub(crate) async fn follow(
     servers: Servers,
     mut changes: watch::Receiver<()>,
     lines: Lines,
     mut published: Published,
+    unmatched: impl Fn() -> Vec<String>,
     reported: CancellationToken,
 ) {
     let started = tokio::time::sleep(START_TIMEOUT);
@@ -112,8 +114,15 @@ pub(crate) async fn follow(
     for status in &states {
         report_state(status, &lines);
     }
-    reported.cancel();
+    let mut known = HashSet::new();
     loop {
+        for line in unmatched() {
+            if !known.contains(&line) {
+                lines.add(&line, false);
+                known.insert(line);
+            }
+        }
+        reported.cancel();
         published.publish(&states);
         tokio::select! {
             () = changed(&mut changes) => {}

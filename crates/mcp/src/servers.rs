@@ -278,6 +278,22 @@ impl Servers {
         rejected.map(|rejected| AbsentTool::Rejected(rejected.reason))
     }
 
+    /// Whether a pattern for `namespace.tool` matches a tool of a server, also one that the configuration does not allow. `None` if
+    /// that is not known, because a server that the pattern may be about is not ready.
+    pub fn has_match(&self, pattern: &Pattern) -> Option<bool> {
+        let of = pattern.as_str().split_once('.').map_or("*", |(namespace, _)| namespace);
+        let mut is_known = !self.lock_skipped().iter().any(|(_, namespace)| of == namespace);
+        for member in &self.members() {
+            let is_about = |name: &str| pattern.matches(&format!("{}.{name}", member.namespace));
+            match &*member.lock() {
+                State::Ready(upstream) if any_name(&upstream.imported(), is_about) => return Some(true),
+                State::Ready(_) => {}
+                _ => is_known &= of != member.namespace && !of.contains('*'),
+            }
+        }
+        is_known.then_some(false)
+    }
+
     /// The secrets of all configurations and logins, also of later ones.
     pub fn secrets(&self) -> Secrets {
         self.0.options.secrets.clone()
@@ -465,7 +481,13 @@ impl Member {
             State::Connecting { failed: None, .. } => ServerState::Connecting,
             State::Ready(upstream) if let Some(failure) = upstream.problem() => ServerState::Failed(failure),
             State::Ready(upstream) => {
-                let Imported { provider, rejected, filtered, unmatched_patterns, warnings, .. } = upstream.imported();
+                let imported = upstream.imported();
+                let AskFilter { tools, never, .. } = &self.config.ask;
+                let asked = tools.iter().chain(never);
+                let unmatched = asked.filter(|pattern| !any_name(&imported, |name| pattern.matches(name)));
+                let unmatched: Vec<_> = unmatched.cloned().collect();
+                let Imported { provider, rejected, filtered, mut unmatched_patterns, warnings, .. } = imported;
+                unmatched_patterns.extend(unmatched);
                 let (tools, filtered) = (provider.manifest().tools.len(), filtered.len());
                 ServerState::Ready { tools, rejected, filtered, unmatched_patterns, warnings }
             }
@@ -491,6 +513,14 @@ impl fmt::Debug for Servers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.members().iter().map(|member| &member.namespace)).finish()
     }
+}
+
+/// Whether a name of a tool, or of one that the filter does not allow, is the wanted one.
+fn any_name(imported: &Imported, is_wanted: impl Fn(&str) -> bool) -> bool {
+    let tools = imported.provider.manifest().tools.iter();
+    let filtered = imported.filtered.iter().chain(imported.rejected.iter().map(|tool| &tool.name));
+    tools.flat_map(|tool| [&tool.safe_name, &tool.original_name]).any(|name| is_wanted(name))
+        || filtered.into_iter().any(|name| is_wanted(name) || is_wanted(&safe_name(name)))
 }
 
 fn prefixed(namespace: &str, sink: &LineSink) -> LineSink {

@@ -1,15 +1,18 @@
 //! `execbox approvals`: the calls of running gateways that wait for approval.
 
+use std::collections::HashSet;
 use std::io;
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
 use execbox::core::text::{Keep, cut, escape};
+use execbox_mcp::Pattern;
 
 use crate::approvals::{self, Request, Response, WaitingApproval};
 use crate::error::{CliError, CommandError, SystemError};
 use crate::exit::Exit;
 use crate::gateways::{self, GatewaysError};
+use crate::prompt::{Attended, Terminal};
 use crate::report;
 use crate::terminal::safe;
 
@@ -19,8 +22,8 @@ use crate::terminal::safe;
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Arguments {
-    /// Print JSON: an array of calls
-    #[arg(long)]
+    /// Print JSON: an array of calls; with `watch`, a call on each line
+    #[arg(long, global = true)]
     json: bool,
 
     #[command(subcommand)]
@@ -29,6 +32,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Show calls as they arrive, and ask about each at a terminal; ends with Ctrl-C
+    Watch,
     /// Show calls with all of their arguments
     Show {
         /// The calls, by their ids in the list
@@ -37,21 +42,46 @@ enum Command {
     },
     /// Make calls
     Approve {
-        /// The calls, by their ids in the list
-        #[arg(required = true)]
-        id: Vec<String>,
+        #[command(flatten)]
+        calls: Selection,
+
+        /// Also make all later calls of these tools, of any client, until the gateway ends
+        #[arg(long)]
+        later: bool,
     },
     /// Do not make calls: they fail in the program
     Deny {
-        /// The calls, by their ids in the list
-        #[arg(required = true)]
-        id: Vec<String>,
+        #[command(flatten)]
+        calls: Selection,
 
         /// What the program and the model learn
-        #[arg(long, value_name = "TEXT", default_value = "the user refused the call")]
+        #[arg(long, value_name = "TEXT", default_value = REFUSED)]
         reason: String,
     },
 }
+
+/// Calls that wait.
+#[derive(Debug, Args)]
+struct Selection {
+    /// The calls, by their ids in the list
+    #[arg(required_unless_present_any = ["tool", "all"])]
+    id: Vec<String>,
+
+    /// All waiting calls of tools that match: `github.create_*` (repeatable)
+    #[arg(long, value_name = "SERVER.TOOL")]
+    tool: Vec<String>,
+
+    /// All waiting calls
+    #[arg(long)]
+    all: bool,
+}
+
+/// The error for a pattern that no waiting call matches.
+#[derive(Debug, thiserror::Error)]
+#[error("no call of {0:?} waits for approval; `execbox approvals` lists those that do")]
+struct NoSuchCall(String);
+
+impl CliError for NoSuchCall {}
 
 /// The error for an id that no waiting call has.
 #[derive(Debug, thiserror::Error)]
@@ -64,8 +94,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, CommandError> {
     match arguments.command {
         None => list(arguments.json),
         Some(Command::Show { id }) => show(&id),
-        Some(Command::Approve { id }) => decide(&id, None),
-        Some(Command::Deny { id, reason }) => decide(&id, Some(&reason)),
+        Some(Command::Approve { calls, later }) => decide(&calls, None, later),
+        Some(Command::Deny { calls, reason }) => decide(&calls, Some(&reason), false),
+        Some(Command::Watch) => watch(arguments.json),
     }
 }
 
@@ -93,16 +124,87 @@ fn show(ids: &[String]) -> Result<Exit, CommandError> {
     Ok(Exit::Success)
 }
 
-fn decide(ids: &[String], refused: Option<&str>) -> Result<Exit, CommandError> {
-    for id in ids {
-        match of_gateway(id, &Request::Decide { id: id.clone(), refused: refused.map(str::to_owned) })? {
-            Response::Decided => {
-                report::note(&format_args!("{id} {}", if refused.is_some() { "refused" } else { "approved" }));
-            }
-            _ => return Err(UnknownApproval(id.clone()).into()),
+fn decide(calls: &Selection, refused: Option<&str>, later: bool) -> Result<Exit, CommandError> {
+    for id in &calls.id {
+        if !decide_one(id, refused, later)? {
+            return Err(UnknownApproval(id.clone()).into());
         }
     }
+    let waiting = if calls.all || !calls.tool.is_empty() { pending()? } else { return Ok(Exit::Success) };
+    if calls.all && waiting.is_empty() {
+        report::note(&"no call waits for approval");
+    }
+    let patterns: Vec<_> = calls.tool.iter().map(|text| Pattern::new(text.as_str())).collect();
+    if let Some(unmatched) = patterns.iter().find(|pattern| !waiting.iter().any(|call| pattern.matches(&call.tool))) {
+        return Err(NoSuchCall(unmatched.as_str().to_owned()).into());
+    }
+    let is_selected = |call: &&WaitingApproval| calls.all || patterns.iter().any(|pattern| pattern.matches(&call.tool));
+    for call in waiting.iter().filter(is_selected) {
+        decide_one(&call.id, refused, later)?; // Somebody else may have decided meanwhile.
+    }
     Ok(Exit::Success)
+}
+
+/// Returns false if no call with this id waits.
+fn decide_one(id: &str, refused: Option<&str>, later: bool) -> Result<bool, CommandError> {
+    let decision = Request::Decide { id: id.to_owned(), refused: refused.map(str::to_owned), later };
+    let is_decided = match of_gateway(id, &decision) {
+        Ok(Response::Decided) => true,
+        Ok(_) => false,
+        Err(error) => return Err(error),
+    };
+    if is_decided {
+        report::note(&format_args!("{id} {}", if refused.is_some() { "refused" } else { "approved" }));
+    }
+    Ok(is_decided)
+}
+
+/// Shows the calls that wait as they arrive.
+fn watch(json: bool) -> Result<Exit, CommandError> {
+    report::note(&"waiting for calls; Ctrl-C ends");
+    let mut known = HashSet::new();
+    loop {
+        let waiting = pending()?;
+        known.retain(|id| waiting.iter().any(|call| call.id == *id));
+        for call in waiting {
+            if !known.insert(call.id.clone()) {
+                continue;
+            }
+            if let Some(mut terminal) = Terminal::open(Attended::InputOrError).filter(|_| !json) {
+                ask(&mut terminal, &call)?;
+            } else {
+                let json = json.then(|| serde_json::to_string(&call)).transpose();
+                let text = json.map_err(|error| SystemError::Output(error.into()))?;
+                report::print(&text.unwrap_or_else(|| line(&call))).map_err(SystemError::Output)?;
+            }
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Asks about a call at the terminal, and sends the answer.
+fn ask(terminal: &mut Terminal, call: &WaitingApproval) -> Result<(), CommandError> {
+    let choice = format!(
+        "Make call {}? y = yes, a = all calls of {} until the gateway ends, n = no, s = show all of it, l = later: ",
+        call.id, call.tool
+    );
+    let mut text = call.question.clone();
+    let decided = loop {
+        match terminal.choose(&format!("\n{text}\n"), &choice, "yansl") {
+            Ok('s') => match of_gateway(&call.id, &Request::Show { id: call.id.clone() })? {
+                Response::Call(whole) => text = whole,
+                _ => break false,
+            },
+            Ok('y') => break decide_one(&call.id, None, false)?,
+            Ok('a') => break decide_one(&call.id, None, true)?,
+            Ok('n') => break decide_one(&call.id, Some(REFUSED), false)?,
+            Ok(_) | Err(_) => return Ok(()), // The call still waits.
+        }
+    };
+    if !decided {
+        report::note(&format_args!("{} does not wait any more", call.id));
+    }
+    Ok(())
 }
 
 /// The response of the gateway that has the call with this id.
@@ -138,6 +240,12 @@ fn line(call: &WaitingApproval) -> String {
     let line = format!("{}  {}  {age}  {}", call.id, call.tool, cut(&call.arguments, MAX_ARGUMENTS));
     escape(&line, Keep::Nothing).into_owned()
 }
+
+/// What programs learn about calls that are refused without a reason.
+const REFUSED: &str = "the user refused the call";
+
+/// The pause between looks for new calls.
+const PAUSE: Duration = Duration::from_millis(300);
 
 /// The maximum number of characters of arguments in a line.
 const MAX_ARGUMENTS: usize = 100;

@@ -361,19 +361,32 @@ impl Job {
         let (error, reload_error) = tokio::sync::watch::channel(None);
         let published = Published { publisher: publisher(place), reload_error };
         let (subscription, lines) = (changes.subscribe(), self.lines.clone());
-        let following = watch::follow(servers.clone(), subscription, lines, published, reported.clone());
+        let asks_once = self.policy.asks_once;
+        let policy = Arc::new(self.policy);
+        let unmatched = {
+            let (policy, servers, sources) = (Arc::clone(&policy), servers.clone(), Arc::clone(&self.sources));
+            move || policy.unmatched(&servers, &sources.stubs)
+        };
+        let following = watch::follow(servers.clone(), subscription, lines, published, unmatched, reported.clone());
         let following = tokio::spawn(following);
         let warm = Arc::clone(&executor);
         // Starts a runner process in advance for the first program.
         tokio::spawn(async move { warm.prewarm(1).await });
         let approvals = Approvals::new(self.lines.clone());
         let serving_approvals = tokio::spawn(serve_approvals(Arc::clone(&approvals)));
-        let policy = Some(self.policy.policy(&servers).approver(approvals));
+        let policy = Some(policy.policy(&servers).approver(approvals));
         let source = Source { sources: Arc::clone(&self.sources), servers: servers.clone() };
         let code_server = CodeServer::new(
             Arc::clone(&executor),
             source,
-            ServerOptions { policy, clients: clients.clone(), secrets, shapes: shapes.clone(), ..self.options },
+            ServerOptions {
+                policy,
+                asks_once,
+                clients: clients.clone(),
+                secrets,
+                shapes: shapes.clone(),
+                ..self.options
+            },
         );
         let reloader = Reloader {
             sources: self.sources,

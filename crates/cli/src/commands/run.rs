@@ -148,6 +148,7 @@ impl Job {
                 () = cancellation.cancelled() => {}
             }
             servers::print_failures(&servers);
+            self.policy.unmatched(&servers, &self.stubs).iter().for_each(report::note);
             let providers = servers::all_providers(&self.stubs, &servers);
             let providers = self.policy.attended(providers, &servers);
             let mut result = executor.execute(self.request(providers, cancellation)).await;

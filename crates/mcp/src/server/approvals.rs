@@ -1,20 +1,43 @@
 //! Approval of calls by the user of the client: by elicitation if the client supports it, else by another approver.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use execbox::Effect;
 use execbox::policy::{Answer, Approval, Approver, Ask, ProposedCall};
 use futures_util::future::BoxFuture;
 use rmcp::model::{
     ClientResult, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, InputRequest, Request,
 };
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::question::question;
 use crate::clients::{Origin, Unanswered};
 
+/// The tools whose calls the user of a client has approved for the session, as `namespace.tool`.
+#[derive(Debug, Default)]
+pub(super) struct ApprovedTools(Mutex<HashSet<String>>);
+
+impl ApprovedTools {
+    fn has(&self, tool: &str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(tool)
+    }
+
+    fn add(&self, tool: String) {
+        let mut approved = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if approved.len() < MAX_APPROVED {
+            approved.insert(tool);
+        }
+    }
+}
+
 /// Asks the user of one client about calls of one program.
 pub(super) struct ClientUser {
     pub(super) origin: Origin,
+    /// `None` if the client has no session.
+    pub(super) approved: Option<Arc<ApprovedTools>>,
+    /// Whether an approval of a tool without a stated effect is one of all its calls.
+    pub(super) asks_once: bool,
     /// The approver for clients that cannot ask their user.
     pub(super) fallback: Option<Arc<dyn Approver>>,
 }
@@ -22,21 +45,48 @@ pub(super) struct ClientUser {
 impl Ask for ClientUser {
     fn ask<'a>(&'a self, call: ProposedCall<'a>) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
+            if self.approved.as_ref().is_some_and(|approved| approved.has(&call.name())) {
+                return Answer::Approve;
+            }
             let asked = tokio::time::timeout(self.origin.timeout, self.put(call)).await;
             let time = humantime::format_duration(self.origin.timeout);
-            asked.unwrap_or_else(|_| Answer::Refuse(format!("no answer within {time}")))
+            match asked {
+                Ok(Decided::InSession) => self.approve_tool(&call),
+                Ok(Decided::Answer(Answer::Approve)) if self.is_asked_once(&call) => self.approve_tool(&call),
+                Ok(Decided::Answer(answer)) => answer,
+                Err(_) => Answer::Refuse(format!("no answer within {time}")),
+            }
         })
     }
 }
 
+/// What the user has decided.
+enum Decided {
+    Answer(Answer),
+    /// All calls of the tool in this session are made.
+    InSession,
+}
+
 impl ClientUser {
-    async fn put(&self, call: ProposedCall<'_>) -> Answer {
+    fn is_asked_once(&self, call: &ProposedCall<'_>) -> bool {
+        self.asks_once && call.effect == Effect::Unstated
+    }
+
+    /// Approves all calls of a tool in the session, or in the program.
+    fn approve_tool(&self, call: &ProposedCall<'_>) -> Answer {
+        if let Some(approved) = &self.approved {
+            approved.add(call.name());
+        }
+        Answer::ApproveTool
+    }
+
+    async fn put(&self, call: ProposedCall<'_>) -> Decided {
         if !self.origin.offers.elicitation.forms {
             return self.ask_elsewhere(call, "the client cannot ask its user").await;
         }
         let question = match question(&call) {
             Ok(question) => question,
-            Err(error) => return Answer::Refuse(error.to_string()),
+            Err(error) => return Decided::Answer(Answer::Refuse(error.to_string())),
         };
         let reader = self.fallback.as_deref().and_then(|approver| Some((approver, approver.command()?)));
         let answered = match reader.filter(|_| !question.is_whole) {
@@ -46,27 +96,57 @@ impl ClientUser {
                 let text = format!("{}\n\nAll of it: {command}", question.text);
                 tokio::select! {
                     answered = self.elicit(&call, text) => answered,
-                    approval = approver.approve(call) => Ok(decided(approval)),
+                    approval = approver.approve(call) => Ok(Decided::Answer(decided(approval))),
                 }
             }
         };
         match answered {
-            Ok(answer) => answer,
+            Ok(decided) => decided,
             Err(why) => self.ask_elsewhere(call, &why.to_string()).await,
         }
     }
 
     /// Asks the user by elicitation.
-    async fn elicit(&self, call: &ProposedCall<'_>, text: String) -> Result<Answer, Unanswered> {
-        match self.origin.ask(InputRequest::Elicitation(Request::new(form(call, text)))).await? {
+    async fn elicit(&self, call: &ProposedCall<'_>, text: String) -> Result<Decided, Unanswered> {
+        match self.origin.ask(InputRequest::Elicitation(Request::new(self.form(call, text)))).await? {
             ClientResult::ElicitResult(result) => Ok(answer(result)),
             _ => Err(Unanswered::Failed),
         }
     }
 
-    async fn ask_elsewhere(&self, call: ProposedCall<'_>, why: &str) -> Answer {
-        let Some(approver) = &self.fallback else { return Answer::Refuse(why.to_owned()) };
-        decided(approver.approve(call).await)
+    async fn ask_elsewhere(&self, call: ProposedCall<'_>, why: &str) -> Decided {
+        Decided::Answer(match &self.fallback {
+            Some(approver) => decided(approver.approve(call).await),
+            None => Answer::Refuse(why.to_owned()),
+        })
+    }
+
+    fn form(&self, call: &ProposedCall<'_>, message: String) -> ElicitRequestParams {
+        let (tool, has_session, in_program) = (call.name(), self.approved.is_some(), call.program.is_some());
+        let decision = |name: &str, title: String| json!({ "const": name, "title": title });
+        let all = |place: &str| format!("Make all calls of {tool} in this {place}");
+        let place = if has_session { "session" } else { "program" };
+        let approve = if self.is_asked_once(call) && (has_session || in_program) {
+            vec![decision("approve", all(place))]
+        } else {
+            let this = Some(decision("approve", "Make this call".to_owned()));
+            let program = in_program.then(|| decision("approve_tool", all("program")));
+            let session = has_session.then(|| decision("approve_session", all("session")));
+            [this, program, session].into_iter().flatten().collect()
+        };
+        let none = "Make no further call of this program that needs approval".to_owned();
+        let refuse = [
+            Some(decision("refuse", "Do not make this call".to_owned())),
+            in_program.then(|| decision("refuse_all", none)),
+        ];
+        let decisions: Vec<Json> = approve.into_iter().chain(refuse.into_iter().flatten()).collect();
+        let schema = json!({
+            "type": "object",
+            "properties": { "decision": { "type": "string", "title": "Decision", "oneOf": decisions } },
+            "required": ["decision"],
+        });
+        let requested_schema = serde_json::from_value::<ElicitationSchema>(schema).expect("a valid schema");
+        ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema }
     }
 }
 
@@ -77,33 +157,18 @@ fn decided(approval: Approval) -> Answer {
     }
 }
 
-fn form(call: &ProposedCall<'_>, message: String) -> ElicitRequestParams {
-    let all = format!("Make all calls of {} in this program", call.name());
-    let none = "Make no further call of this program that needs approval".to_owned();
-    let decision = |name: &str, title: &str| json!({ "const": name, "title": title });
-    let [approve, refuse] =
-        [("approve", "Make this call"), ("refuse", "Do not make this call")].map(|(name, title)| decision(name, title));
-    let decisions = match call.program {
-        Some(_) => vec![approve, decision("approve_tool", &all), refuse, decision("refuse_all", &none)],
-        None => vec![approve, refuse],
-    };
-    let schema = json!({
-        "type": "object",
-        "properties": { "decision": { "type": "string", "title": "Decision", "oneOf": decisions } },
-        "required": ["decision"],
-    });
-    let requested_schema = serde_json::from_value::<ElicitationSchema>(schema).expect("a valid schema");
-    ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema }
-}
-
 /// The answer of the user. Everything but a form with an approval is a refusal.
-fn answer(result: ElicitResult) -> Answer {
+fn answer(result: ElicitResult) -> Decided {
     let form = result.content.filter(|_| result.action == ElicitationAction::Accept).unwrap_or_default();
     let refused = || "the user refused the call".to_owned();
-    match form["decision"].as_str() {
+    Decided::Answer(match form["decision"].as_str() {
+        Some("approve_session") => return Decided::InSession,
         Some("approve") => Answer::Approve,
         Some("approve_tool") => Answer::ApproveTool,
         Some("refuse_all") => Answer::RefuseAll(refused()),
         _ => Answer::Refuse(refused()),
-    }
+    })
 }
+
+/// The number of tools that a user can approve for one session.
+const MAX_APPROVED: usize = 10_000;

@@ -65,6 +65,9 @@ pub struct ServerOptions {
     /// Decides about the calls of programs. Approval is requested from the user of the client by elicitation if the client
     /// supports it, else from the approver of the policy. Default: none, everything is allowed.
     pub policy: Option<Policy>,
+    /// Whether a person is asked only once for each tool whose author states no effect: an approval holds for all its calls in the
+    /// session, or in the program of a client without one. Default: false, before each call.
+    pub asks_once: bool,
     /// How long a person may take to approve a call. Default: 10 minutes.
     pub approval_timeout: Duration,
     /// Observes the programs of all clients. Default: none.
@@ -103,6 +106,7 @@ impl Default for ServerOptions {
             max_programs: 128,
             start_timeout: Duration::from_secs(10),
             policy: None,
+            asks_once: false,
             approval_timeout: Duration::from_mins(10),
             observer: None,
             clients: Clients::default(),

@@ -15,7 +15,7 @@ use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Map, Value as Json, json};
 use tokio::sync::mpsc;
 
-use super::approvals::ClientUser;
+use super::approvals::{ApprovedTools, ClientUser};
 use super::programs::Permit;
 use super::progress::{Recipient, Reporting};
 use super::results::{self, Results};
@@ -43,6 +43,8 @@ pub(super) struct Caller {
     pub(super) origin: Origin,
     /// The client that gets the permit of the program.
     client: Client,
+    /// The tools that the user has approved for the session; `None` without a session.
+    approved: Option<Arc<ApprovedTools>>,
     /// Whether other clients may need a permit, too.
     is_shared: bool,
     /// `None` if the client wants neither progress nor log messages.
@@ -80,7 +82,8 @@ impl Caller {
         };
         let progress = Recipient::new(context, received.is_some());
         let (client, is_shared, logs) = (client(server, context), is_http(context), Mutex::new(received));
-        Self { origin, client, is_shared, progress, logs }
+        let approved = (!is_sessionless(context)).then(|| Arc::clone(&server.session.approved));
+        Self { origin, client, approved, is_shared, progress, logs }
     }
 
     /// Waits for a permit to run a program or to call a tool, unless the client cancels it.
@@ -92,7 +95,12 @@ impl Caller {
     /// The policy of the server, by which the user of the client is asked.
     pub(super) fn policy(&self, options: &ServerOptions) -> Option<Policy> {
         let policy = options.policy.clone()?;
-        let user = ClientUser { origin: self.origin.clone(), fallback: policy.current_approver().cloned() };
+        let user = ClientUser {
+            origin: self.origin.clone(),
+            approved: self.approved.clone(),
+            asks_once: options.asks_once,
+            fallback: policy.current_approver().cloned(),
+        };
         Some(policy.approver(Arc::new(Questions::new(user))))
     }
 }

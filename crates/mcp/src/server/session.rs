@@ -11,6 +11,7 @@ use rmcp::service::{RequestContext, RoleServer};
 use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::approvals::ApprovedTools;
 use super::state::{self, Checker, Means, State, StateOptions};
 use super::watches::Watches;
 use super::{CodeServer, MAX_CONCURRENT, run};
@@ -26,6 +27,8 @@ pub(super) struct Session {
     pub(super) watches: Arc<Watches>,
     /// The least severe log messages that the client wants, before MCP 2026-07-28. `None` if it wants none.
     pub(super) log_level: Arc<Mutex<Option<LoggingLevel>>>,
+    /// The tools that the user of the client has approved for the session.
+    pub(super) approved: Arc<ApprovedTools>,
     /// Fires when the session ends.
     ended: CancellationToken,
     /// `None` in other handles for the session.
@@ -35,9 +38,15 @@ pub(super) struct Session {
 impl Session {
     /// Another handle, which does not keep the session open.
     pub(super) fn handle(&self) -> Self {
-        let Self { client, state, watches, log_level, ended, .. } = self;
-        let (state, watches, log_level) = (Arc::clone(state), Arc::clone(watches), Arc::clone(log_level));
-        Self { client: *client, state, watches, log_level, ended: ended.clone(), _end: None }
+        Self {
+            client: self.client,
+            state: Arc::clone(&self.state),
+            watches: Arc::clone(&self.watches),
+            log_level: Arc::clone(&self.log_level),
+            approved: Arc::clone(&self.approved),
+            ended: self.ended.clone(),
+            _end: None,
+        }
     }
 }
 
@@ -64,8 +73,9 @@ impl States {
     /// A session of a new client.
     pub(super) fn session(&self) -> Session {
         let (state, ended) = (self.shared.clone().unwrap_or_default(), CancellationToken::new());
-        let (watches, log_level) = Default::default();
-        Session { client: Client::new(), state, watches, log_level, _end: Some(ended.clone().drop_guard()), ended }
+        let (watches, log_level, approved) = Default::default();
+        let end = Some(ended.clone().drop_guard());
+        Session { client: Client::new(), state, watches, log_level, approved, _end: end, ended }
     }
 }
 

@@ -25,6 +25,8 @@ use crate::http::both_generations;
 struct User {
     answers: Arc<Mutex<Vec<Json>>>,
     questions: Arc<Mutex<Vec<String>>>,
+    /// The decisions that each question offers.
+    offered: Arc<Mutex<Vec<Vec<String>>>>,
     /// Whether the client can ask its user at all.
     can_ask: bool,
     delay: Duration,
@@ -49,8 +51,14 @@ impl ClientHandler for User {
         request: ElicitRequestParams,
         _: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        let ElicitRequestParams::FormElicitationParams { message, .. } = request else { panic!("a form") };
+        let ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } = request else {
+            panic!("a form")
+        };
         self.questions.lock().unwrap().push(message);
+        let form = serde_json::to_value(requested_schema).unwrap();
+        let decisions = form["properties"]["decision"]["oneOf"].as_array().unwrap();
+        let decisions = decisions.iter().map(|decision| decision["const"].as_str().unwrap().to_owned());
+        self.offered.lock().unwrap().push(decisions.collect());
         tokio::time::sleep(self.delay).await;
         let answer = {
             let mut answers = self.answers.lock().unwrap();
@@ -228,6 +236,66 @@ async fn users_of_clients_over_http_are_asked() {
         let client = user.clone().serve_with_lifecycle(transport, lifecycle).await.unwrap();
         assert_eq!(delete_three(&client).await, json!(["an order", "deleted", REFUSED, "deleted"]));
         assert_eq!(*deleted.lock().unwrap(), [1, 3]);
+    }
+}
+
+#[tokio::test]
+async fn an_approval_for_the_session_holds_for_its_later_programs_and_no_other_client() {
+    for lifecycle in both_generations() {
+        let (server, _) = shop();
+        let user = User::new(["approve_session", "refuse"]);
+        let client = connect_with(server.clone(), &user, lifecycle.clone()).await;
+        for _ in 0..2 {
+            assert_eq!(delete_three(&client).await, json!(["an order", "deleted", "deleted", "deleted"]));
+        }
+        assert_eq!(
+            *user.offered.lock().unwrap(),
+            [["approve", "approve_tool", "approve_session", "refuse", "refuse_all"]]
+        );
+        let other = User::new(["refuse_all"]);
+        let client = connect_with(server, &other, lifecycle).await;
+        assert_eq!(delete_three(&client).await, json!(["an order", REFUSED, REFUSED, REFUSED]));
+    }
+}
+
+/// A client of 2026-07-28 has no session over HTTP, and nothing that it states stands for one.
+#[tokio::test]
+async fn clients_without_a_session_are_offered_no_approval_for_it() {
+    rustls::crypto::ring::default_provider().install_default().ok();
+    let [_, lifecycle] = both_generations();
+    let http = HttpServer::bind("127.0.0.1:0", HttpOptions::default()).await.unwrap();
+    let url = http.url();
+    tokio::spawn(http.serve(shop().0, CancellationToken::new()));
+    let user = User::new(["approve_session", "approve_tool", "refuse"]);
+    let client =
+        user.clone().serve_with_lifecycle(StreamableHttpClientTransport::from_uri(url), lifecycle).await.unwrap();
+    // The first answer is not among those that are offered, and yet approves no more than the program.
+    assert_eq!(delete_three(&client).await, json!(["an order", "deleted", "deleted", "deleted"]));
+    assert_eq!(delete_three(&client).await, json!(["an order", "deleted", "deleted", "deleted"]));
+    let offered = user.offered.lock().unwrap();
+    assert_eq!(*offered, [["approve", "approve_tool", "refuse", "refuse_all"]; 2]);
+}
+
+#[tokio::test]
+async fn tools_without_a_stated_effect_are_asked_about_once_on_request() {
+    for (asks_once, questions, first) in [(true, 1, "approve"), (false, 4, "approve")] {
+        let tool = |name: &str| Tool::new(name, async |_, _| Ok(json!("done")));
+        let shop = Provider::builder("shop").tool(tool("sync")).tool(tool("purge").effect(Effect::Destructive));
+        let shop = shop.build().unwrap();
+        let policy = Policy::new().rule(|_| Some(Decision::Ask));
+        let options = ServerOptions { policy: Some(policy), asks_once, ..ServerOptions::default() };
+        let executor = Arc::new(InlineExecutor::new().unwrap());
+        let user = User::new([first; 6]);
+        let client = connect(CodeServer::new(executor, move || vec![shop.clone()], options), &user).await;
+        for _ in 0..2 {
+            call(&client, "mcp_execute_code", json!({ "code": "await shop.sync(); await shop.sync()" })).await;
+        }
+        assert_eq!(user.questions.lock().unwrap().len(), questions, "asks once: {asks_once}");
+        let once = &["approve", "refuse", "refuse_all"][..];
+        let each = &["approve", "approve_tool", "approve_session", "refuse", "refuse_all"][..];
+        assert_eq!(user.offered.lock().unwrap()[0], if asks_once { once } else { each });
+        call(&client, "mcp_execute_code", json!({ "code": "await shop.purge(); await shop.purge()" })).await;
+        assert_eq!(user.questions.lock().unwrap().len(), questions + 2, "the effect is stated: asked each time");
     }
 }
 

@@ -272,7 +272,7 @@ async fn exposed_tools_are_listed_and_called_as_their_own() {
         );
         let decisions = &json!(requested_schema)["properties"]["decision"]["oneOf"];
         let decisions: Vec<_> = decisions.as_array().unwrap().iter().map(|decision| &decision["const"]).collect();
-        assert_eq!(decisions, ["approve", "refuse"]);
+        assert_eq!(decisions, ["approve", "approve_session", "refuse"]);
         assert_eq!(text(&call(&client, "shop__remove", json!({})).await), "of another");
         let invalid = call(&client, "shop_remove", json!({ "id": "x" })).await;
         assert!(text(&invalid).starts_with("Invalid input for shop.remove: input.id"), "{}", text(&invalid));

@@ -117,6 +117,91 @@ async fn calls_wait_for_an_approval() {
 }
 
 #[tokio::test]
+async fn calls_are_decided_by_tool_together_and_for_later() {
+    let dir = shop("approvals-tools", json!({}));
+    let options = ["--config", "servers.json", "--ask", "one.*", "--ask", "one.helo", "--always-allow", "one.gone_*"];
+    let mut session = Session::start(&dir, &[&options[..], &["--timeout", "30s"]].concat()).await;
+    let unmatched = ["--ask: no tool matches \"one.helo\"", "--always-allow: no tool matches \"one.gone_*\""];
+    session.until_reported(&unmatched.map(|line| format!("execbox: {line}\n")).concat()).await;
+    let code = "const said = (call) => call.then((text) => text, (error) => error.message);
+        return await Promise.all([said(one.hello()), said(one.hello()), said(one.fail())])";
+
+    // Questions of one program come one after another.
+    let here = dir.clone();
+    let decided = run_with(&session, code, move || {
+        only_pending(&here);
+        let other = approvals(&here, &["approve", "--tool", "one.delete_*"]);
+        let expected =
+            "execbox: no call of \"one.delete_*\" waits for approval; `execbox approvals` lists those that do\n";
+        assert_eq!((text(other.stderr), other.status.code()), (expected.to_owned(), Some(2)));
+        for _ in 0..2 {
+            let id = only_pending(&here);
+            assert_eq!(approvals(&here, &["approve", "--tool", "one.h*"]).status.code(), Some(0));
+            wait_until("the call is decided", || pending(&here).iter().all(|call| call["id"] != id));
+        }
+        only_pending(&here);
+        assert_eq!(approvals(&here, &["deny", "--all", "--reason", "enough"]).status.code(), Some(0));
+    });
+    let failed = "one.fail failed: not approved: enough";
+    assert_eq!(decided.await["result"], json!(["hello from one", "hello from one", failed]));
+
+    let here = dir.clone();
+    let later = run_with(&session, "[await one.hello(), await one.hello()]", move || {
+        assert_eq!(approvals(&here, &["approve", &only_pending(&here), "--later"]).status.code(), Some(0));
+    });
+    assert_eq!(later.await["result"], json!(["hello from one", "hello from one"]));
+    assert_eq!(session.run("await one.hello()").await["result"], "hello from one", "the next program is not asked");
+    assert_eq!(text(approvals(&dir, &["approve", "--all"]).stderr), "execbox: no call waits for approval\n");
+    assert_eq!(approvals(&dir, &["approve"]).status.code(), Some(2), "nothing is selected");
+    session.end().await;
+}
+
+#[tokio::test]
+async fn waiting_calls_are_shown_as_they_arrive() {
+    let dir = shop("approvals-watch", json!({}));
+    let session = Session::start(&dir, &["--config", "servers.json", "--ask", "one.*", "--timeout", "30s"]).await;
+    let mut command = Command::new(BINARY);
+    command.args(["approvals", "watch", "--json"]).env("XDG_RUNTIME_DIR", &dir).stdout(Stdio::piped());
+    let mut watch = command.stderr(Stdio::null()).stdin(Stdio::null()).spawn().unwrap();
+    let mut shown = BufReader::new(watch.stdout.take().unwrap());
+    let here = dir.clone();
+    let results = run_with(&session, "[await one.hello({ n: 1 }), await one.hello({ n: 2 })]", move || {
+        for n in 1..=2 {
+            let mut line = String::new();
+            shown.read_line(&mut line).unwrap();
+            let call: Json = serde_json::from_str(&line).unwrap();
+            assert_eq!((&call["tool"], &call["arguments"]), (&json!("one.hello"), &json!(format!("{{\"n\":{n}}}"))));
+            assert_eq!(approvals(&here, &["approve", call["id"].as_str().unwrap()]).status.code(), Some(0));
+        }
+        watch.kill().unwrap();
+        watch.wait().unwrap();
+    });
+    assert_eq!(results.await["result"], json!(["hello from one", "hello from one"]));
+    session.end().await;
+}
+
+#[tokio::test]
+async fn calls_are_decided_at_the_terminal_as_they_arrive() {
+    let dir = shop("approvals-watch-terminal", json!({}));
+    let session = Session::start(&dir, &["--config", "servers.json", "--ask", "one.*", "--timeout", "30s"]).await;
+    let (mut terminal, mut watch) = on_terminal(&dir, &["approvals", "watch"]);
+    let code = "const said = (call) => call.catch((error) => error.message);
+        return [await said(one.hello({ n: 1 })), await said(one.fail()), await one.hello(), await one.hello()]";
+    let results = run_with(&session, code, move || {
+        let question = type_at(&mut terminal, "l = later: ", "s");
+        assert!(question.contains("A program wants to call one.hello"), "{question}");
+        for answer in ["y", "n", "a"] {
+            type_at(&mut terminal, "l = later: ", answer);
+        }
+        watch.kill().unwrap();
+        watch.wait().unwrap();
+    });
+    let refused = "one.fail failed: not approved: the user refused the call";
+    assert_eq!(results.await["result"], json!(["hello from one", refused, "hello from one", "hello from one"]));
+    session.end().await;
+}
+
+#[tokio::test]
 async fn configurations_select_tools_and_a_program_that_ends_withdraws_its_question() {
     let dir = shop("approvals-config", json!({ "ask": "destructive", "alwaysAllow": ["hello"] }));
     let session = Session::start(&dir, &["--config", "servers.json", "--approval-timeout", "100ms"]).await;
@@ -152,13 +237,24 @@ async fn hostile_requests_do_not_keep_others_from_deciding() {
     assert_eq!(session.end().await.1, Some(0));
 }
 
-/// Starts `execbox run` with a terminal that is its controlling terminal.
-fn run_on_terminal(dir: &Path, code: &str) -> (PtyMaster, std::process::Child) {
+/// Starts execbox with a terminal that is its controlling terminal.
+fn on_terminal(dir: &Path, arguments: &[&str]) -> (PtyMaster, std::process::Child) {
     let (terminal, input) = crate::support::terminal();
     let mut command = Command::new("setsid");
-    command.args(["--ctty", BINARY, "run", "--config", "servers.json", "--ask", "all", "-e", code]).current_dir(dir);
+    command.args(["--ctty", BINARY]).args(arguments).current_dir(dir).env("XDG_RUNTIME_DIR", dir);
     let child = command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     (terminal, child)
+}
+
+/// Types an answer when the terminal shows this prompt. Returns what it has shown.
+fn type_at(terminal: &mut PtyMaster, prompt: &str, answer: &str) -> String {
+    let (mut shown, mut byte) = (Vec::new(), [0]);
+    while !shown.ends_with(prompt.as_bytes()) {
+        terminal.read_exact(&mut byte).unwrap();
+        shown.push(byte[0]);
+    }
+    terminal.write_all(format!("{answer}\n").as_bytes()).unwrap();
+    text(shown)
 }
 
 #[test]
@@ -166,20 +262,16 @@ fn the_user_of_a_terminal_is_asked() {
     let dir = shop("approvals-terminal", json!({}));
     let code = "const ask = (n) => one.hello({ n }).catch((error) => error.message); [await ask(1), await ask(2), await ask(3)]";
     let refused = "one.hello failed: not approved: the user refused the call";
-    for (answers, expected) in [
-        (&["y", "what?", "n", "y"][..], ["hello from one", refused, "hello from one"]),
-        (&["a"], ["hello from one"; 3]),
-        (&["q"], [refused; 3]),
+    for (options, answers, expected) in [
+        (&[][..], &["y", "what?", "n", "y"][..], ["hello from one", refused, "hello from one"]),
+        (&[], &["a"], ["hello from one"; 3]),
+        (&[], &["q"], [refused; 3]),
+        (&["--ask-once"], &["y", "a"], ["hello from one"; 3]),
     ] {
-        let (mut terminal, mut child) = run_on_terminal(&dir, code);
+        let run = ["run", "--config", "servers.json", "--ask", "all", "-e", code];
+        let (mut terminal, mut child) = on_terminal(&dir, &[&run[..], options].concat());
         for answer in answers {
-            let mut shown = Vec::new();
-            let mut byte = [0];
-            while !shown.ends_with(b"q = no further call: ") {
-                terminal.read_exact(&mut byte).unwrap();
-                shown.push(byte[0]);
-            }
-            terminal.write_all(format!("{answer}\n").as_bytes()).unwrap();
+            type_at(&mut terminal, "q = no further call: ", answer);
         }
         let mut result = String::new();
         child.stdout.take().unwrap().read_to_string(&mut result).unwrap();
