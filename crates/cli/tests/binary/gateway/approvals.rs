@@ -119,9 +119,9 @@ async fn calls_wait_for_an_approval() {
 #[tokio::test]
 async fn calls_are_decided_by_tool_together_and_for_later() {
     let dir = shop("approvals-tools", json!({}));
-    let options = ["--config", "servers.json", "--ask", "one.*", "--ask", "one.helo", "--always-allow", "one.gone_*"];
+    let options = ["--config", "servers.json", "--ask", "one.*", "--ask", "one.nam", "--always-allow", "one.gone_*"];
     let mut session = Session::start(&dir, &[&options[..], &["--timeout", "30s"]].concat()).await;
-    let unmatched = ["--ask: no tool matches \"one.helo\"", "--always-allow: no tool matches \"one.gone_*\""];
+    let unmatched = ["--ask: no tool matches \"one.nam\"", "--always-allow: no tool matches \"one.gone_*\""];
     session.until_reported(&unmatched.map(|line| format!("execbox: {line}\n")).concat()).await;
     let code = "const said = (call) => call.then((text) => text, (error) => error.message);
         return await Promise.all([said(one.hello()), said(one.hello()), said(one.fail())])";
