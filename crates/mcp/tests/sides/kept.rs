@@ -332,17 +332,17 @@ async fn models_read_whole_reasons_and_when_to_try_again() {
 
 #[tokio::test]
 async fn patterns_that_match_no_tool_are_known_when_their_servers_are_ready() {
-    let keys = json!({ "ask": ["hello", "delet_*"], "alwaysAllow": ["get_*"], "deny": ["fail"] });
+    let keys = json!({ "ask": ["hello", "remove_*"], "alwaysAllow": ["get_*"], "deny": ["fail"] });
     let mut entry = fake("one");
     entry.as_object_mut().unwrap().extend(keys.as_object().unwrap().clone());
     let servers = servers(&json!({ "mcpServers": { "one": entry, "gone": { "command": "/nowhere" } } })).await;
     let ServerState::Ready { unmatched_patterns, .. } = &servers.status()[0].state else { panic!("not ready") };
     let unmatched: Vec<&str> = unmatched_patterns.iter().map(Pattern::as_str).collect();
-    assert_eq!(unmatched, ["delet_*", "get_*"]);
+    assert_eq!(unmatched, ["remove_*", "get_*"]);
     for (pattern, expected) in [
         ("one.hello", Some(true)),
         ("one.fail", Some(true)),
-        ("one.delet_*", Some(false)),
+        ("one.remove_*", Some(false)),
         ("*.hello", Some(true)),
         ("*.nothing", None),
         ("gone.hello", None),
