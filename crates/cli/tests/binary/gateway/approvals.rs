@@ -187,12 +187,14 @@ async fn calls_are_decided_at_the_terminal_as_they_arrive() {
     let (mut terminal, mut watch) = on_terminal(&dir, &["approvals", "watch"]);
     let code = "const said = (call) => call.catch((error) => error.message);
         return [await said(one.hello({ n: 1 })), await said(one.fail()), await one.hello(), await one.hello()]";
+    let here = dir.clone();
     let results = run_with(&session, code, move || {
         let question = type_at(&mut terminal, "l = later: ", "s");
         assert!(question.contains("A program wants to call one.hello"), "{question}");
         for answer in ["y", "n", "a"] {
             type_at(&mut terminal, "l = later: ", answer);
         }
+        wait_until("the last answer is sent", || pending(&here).is_empty());
         watch.kill().unwrap();
         watch.wait().unwrap();
     });
