@@ -37,7 +37,7 @@ const GLOBALS: &[&str] = &[
 const MAX_SAFE_NAME: usize = 128;
 const MAX_READ: usize = 1_024;
 
-/// How many characters of a name without letters and digits are told apart.
+/// How many characters of a name without letters and digits its safe name has.
 const MAX_CODES: usize = 16;
 
 /// Whether `name` is an identifier in an ECMAScript module: letters and digits of any script, `_` and `$`, not starting with

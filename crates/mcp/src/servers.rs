@@ -246,7 +246,10 @@ impl Servers {
         let missing = self.status().into_iter().filter_map(|Status { namespace: name, state, .. }| {
             let (reason, state) = match state {
                 ServerState::Connecting => ("its server is still starting".to_owned(), Unavailability::Starting),
-                ServerState::Failed(failure) => (failure.for_models(), Unavailability::Failed(failure.is_temporary)),
+                ServerState::Failed(failure) if failure.is_temporary => {
+                    (failure.for_models(), Unavailability::Temporary)
+                }
+                ServerState::Failed(failure) => (failure.for_models(), Unavailability::Failed),
                 ServerState::Skipped { reason } if reason.is_failure() => {
                     (reason.for_models(), Unavailability::Skipped)
                 }

@@ -335,15 +335,7 @@ impl<'a> Catalogs<'a> {
     /// `None` if there is a namespace of this name.
     fn unknown_namespace(&self, name: &str) -> Option<UnknownNamespace> {
         let catalogs = iter::once(self.first).chain(self.second);
-        let names: Vec<&str> = catalogs.flat_map(|catalog| catalog.providers.iter().map(Provider::name)).collect();
-        let mut room = MAX_NAMESPACES;
-        let shown = names.iter().take_while(|name| {
-            let fits = name.len() <= room;
-            room -= name.len().min(room);
-            fits
-        });
-        let namespaces = shown.map(|&name| name.to_owned()).collect();
-        (!names.contains(&name)).then(|| UnknownNamespace { name: cut(name, MAX_SUMMARY), namespaces })
+        UnknownNamespace::find(name, catalogs.flat_map(|catalog| &catalog.providers).map(Provider::name))
     }
 
     fn tool(&self, name: &str) -> Option<(&'a Catalog, usize)> {
@@ -421,11 +413,31 @@ impl Instructions {
     }
 }
 
-/// A sentence.
+impl UnknownNamespace {
+    /// `None` if the name is among those of `namespaces`.
+    pub(super) fn find<'a>(name: &str, namespaces: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let (mut shown, mut room) = (Vec::new(), MAX_NAMESPACES);
+        for namespace in namespaces {
+            if namespace == name {
+                return None;
+            }
+            room = room.saturating_sub(namespace.len());
+            if room > 0 {
+                shown.push(namespace.to_owned());
+            }
+        }
+        Some(Self { name: cut(name, MAX_SUMMARY), namespaces: shown })
+    }
+}
+
+/// The unknown name, and those that there are.
 impl fmt::Display for UnknownNamespace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let namespaces = list(self.namespaces.iter().map(String::as_str), usize::MAX);
-        write!(f, "There is no namespace {:?}. There are: {namespaces}.", self.name)
+        write!(f, "unknown namespace {:?}; ", self.name)?;
+        match &*self.namespaces {
+            [] => f.write_str("no server has tools now"),
+            names => write!(f, "there are: {}", list(names.iter().map(String::as_str), usize::MAX)),
+        }
     }
 }
 

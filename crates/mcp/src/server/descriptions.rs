@@ -34,7 +34,11 @@ const ENVELOPE: &str = " If a result has `content`: with `isError`, `content[0].
     in `structuredContent`, or as text in `content[0].text`.";
 
 /// How the tools of this server are used: clients show it to models beside their descriptions.
-pub(super) fn instructions(options: &ServerOptions, catalog: &Catalog, missing: &[UnavailableNamespace]) -> String {
+pub(super) fn instructions(
+    options: &ServerOptions,
+    providers: &[Provider],
+    missing: &[UnavailableNamespace],
+) -> String {
     let ServerOptions { search_name, describe_name, call_name, execute_name, code_name, .. } = options;
     let how = match options.layout {
         Layout::Both | Layout::Split => format!(
@@ -49,9 +53,9 @@ pub(super) fn instructions(options: &ServerOptions, catalog: &Catalog, missing: 
             "Find tools with `{search_name}`, read their parameters with `{describe_name}`, call them with `{call_name}`"
         ),
     };
-    let names: Vec<&str> = catalog.providers().iter().map(Provider::name).collect();
+    let names = providers.iter().map(Provider::name);
     let others = missing.iter().filter(|missing| is_expected(missing.state)).map(|missing| &*missing.name);
-    let all: Vec<&str> = names.into_iter().chain(others).collect();
+    let all: Vec<&str> = names.chain(others).collect();
     match &*all {
         [] => format!("{how}."),
         all => format!("{how}. Namespaces: {}.", list(all.iter().copied(), MAX_NAMESPACES)),
@@ -60,13 +64,13 @@ pub(super) fn instructions(options: &ServerOptions, catalog: &Catalog, missing: 
 
 /// Whether the tools of a namespace may come.
 fn is_expected(state: Unavailability) -> bool {
-    matches!(state, Unavailability::Starting | Unavailability::Failed(_))
+    matches!(state, Unavailability::Starting | Unavailability::Temporary | Unavailability::Failed)
 }
 
 /// Which tools there are, as sentences: `12 tools in: …`.
 fn available(catalog: &Catalog, missing: &[UnavailableNamespace]) -> String {
     let starting = missing::names(missing, |state| state == Unavailability::Starting);
-    let failed = missing::names(missing, |state| matches!(state, Unavailability::Failed(_)));
+    let failed = missing::names(missing, |state| is_expected(state) && state != Unavailability::Starting);
     let ready = list(catalog.providers().iter().map(Provider::name), MAX_NAMESPACES);
     let tools = if catalog.len() == 1 { "1 tool".to_owned() } else { format!("{} tools", catalog.len()) };
     let mut text = match (catalog.providers().is_empty(), starting.is_empty()) {

@@ -1,6 +1,6 @@
 //! Calls of single tools by clients, without code: of exposed tools, and of any tool by its name.
 
-use execbox::core::text::{Keep, cut, escape};
+use execbox::core::text::{Keep, escape};
 use execbox::{ExecuteResult, Provider};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, JsonObject, MetaObject,
@@ -16,7 +16,7 @@ use super::handler::{failed, read, visible};
 use super::progress::Reporting;
 use super::run::Caller;
 use super::suspended::{Answer, Call, Running, call_response};
-use super::{CodeServer, descriptions, media, run};
+use super::{CodeServer, UnknownNamespace, media, run};
 use crate::Secrets;
 use crate::text::make_texts_visible;
 use crate::upstream::{Relayed, WholeAnswer, is_error};
@@ -125,9 +125,9 @@ impl CodeServer {
         {
             return missing.to_string();
         }
-        if let Some(namespace) = namespace.filter(|_| !has_namespace) {
-            let known = descriptions::list(catalog.providers().iter().map(Provider::name), MAX_NAMESPACES);
-            return format!("unknown namespace {:?}; there are: {known}", cut(namespace, MAX_SHOWN));
+        let names = catalog.providers().iter().map(Provider::name);
+        if let Some(unknown) = namespace.and_then(|namespace| UnknownNamespace::find(namespace, names)) {
+            return unknown.to_string();
         }
         let query = Query { describe: vec![name.to_owned()], ..Query::default() };
         let mut page = catalog.query(&query);
@@ -266,7 +266,3 @@ fn returned(mut value: Json) -> CallToolResult {
     result.structured_content = Some(value).filter(Json::is_object);
     result
 }
-
-/// How much of wrong arguments and names an error shows, in characters, and how much the list of namespaces may have, in bytes.
-const MAX_SHOWN: usize = 80;
-const MAX_NAMESPACES: usize = 1_000;

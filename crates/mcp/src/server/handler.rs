@@ -39,8 +39,9 @@ impl ServerHandler for CodeServer {
         if self.inner.source.features().is_some() {
             features::declare(&mut capabilities);
         }
-        let (namespaces, missing) = (self.catalog().catalog, self.inner.source.unavailable());
-        let instructions = descriptions::instructions(&self.inner.options, &namespaces, &missing);
+        // The catalog is not needed: building it can take long.
+        let (providers, missing) = (self.inner.source.providers(), self.inner.source.unavailable());
+        let instructions = descriptions::instructions(&self.inner.options, &providers, &missing);
         ServerConfig::new(capabilities).with_server_info(implementation).with_instructions(instructions)
     }
 

@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn what_a_search_asks_for_comes_first_and_everything_else_is_counted() {
         let mut all: Vec<_> = (0..40).map(|at| namespace(&format!("server_{at}"), Unavailability::Starting)).collect();
-        all.extend((0..5).map(|at| namespace(&format!("broken{at}"), Unavailability::Failed(false))));
+        all.extend((0..5).map(|at| namespace(&format!("broken{at}"), Unavailability::Failed)));
         all.push(namespace("off", Unavailability::Disabled));
         let query = Query { namespace: Some("server_7".to_owned()), ..Query::default() };
         let missing = Missing::new(all.clone(), &query);

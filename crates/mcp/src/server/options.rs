@@ -241,8 +241,10 @@ const MAX_REASON: usize = 300;
 pub enum Unavailability {
     /// Time: its server is starting.
     Starting,
-    /// A change, such as a login; if true, perhaps time: its server failed.
-    Failed(bool),
+    /// Perhaps time: its server failed, and a later attempt may succeed.
+    Temporary,
+    /// A change, such as a login or another configuration: its server failed.
+    Failed,
     /// A change of its entry in the configuration, which has a mistake.
     Skipped,
     /// A change of the configuration, which does not want the server. Searches mention it only if they ask for it by name.
@@ -252,6 +254,6 @@ pub enum Unavailability {
 impl Unavailability {
     /// Whether its tools may become available although nothing is changed. Errors of programs then say to try again later.
     pub(super) fn may_pass(self) -> bool {
-        matches!(self, Self::Starting | Self::Failed(true))
+        matches!(self, Self::Starting | Self::Temporary)
     }
 }

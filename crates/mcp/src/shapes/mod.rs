@@ -1,7 +1,7 @@
 //! The shapes of results that were seen: what models read of tools whose servers declare no output.
 //!
-//! Types and names of members are remembered, no values. Names that can be values, such as ids, are not: an object with one of
-//! them is remembered as a map. A shape belongs to a tool with one input schema, and is forgotten when that changes.
+//! Types and names of members are remembered, no values. Names that look like values, such as ids and dates, are not: an object
+//! with one of them is remembered as a map. A name that is a plain word is kept, also where it is a value. A shape belongs to a tool with one input schema, and is forgotten when that changes.
 
 mod shape;
 
@@ -57,12 +57,16 @@ pub(crate) struct SeenTool {
 impl SeenTool {
     /// The tool with this name on its server and this input schema.
     pub(crate) fn new(namespace: &str, tool: &str, input: Option<&Json>) -> Self {
-        Self { key: key(namespace, tool), schema: hash(&input.map(Json::to_string).unwrap_or_default()) }
+        Self { key: key(namespace, tool), schema: hash_of_schema(input) }
     }
 }
 
 fn key(namespace: &str, tool: &str) -> String {
     hash(&format!("{namespace}\n{tool}"))
+}
+
+fn hash_of_schema(input: Option<&Json>) -> String {
+    hash(&input.map(Json::to_string).unwrap_or_default())
 }
 
 fn hash(text: &str) -> String {
@@ -79,7 +83,8 @@ impl Shapes {
     /// Reads the shapes of the store, except those that cannot be read or that were seen meanwhile. Blocks.
     pub fn load(&self) {
         let Some(store) = &self.0.store else { return };
-        for entry in store.list(StateArea::Shapes, "").unwrap_or_default().into_iter().take(MAX_TOOLS) {
+        let entries = store.list(StateArea::Shapes, "").unwrap_or_default();
+        for entry in entries.into_iter().filter(|entry| entry.bytes <= MAX_TEXT).take(MAX_TOOLS) {
             let text = store.get(StateArea::Shapes, &entry.key).ok().flatten();
             let seen = text.and_then(|text| serde_json::from_str::<Seen>(&text).ok());
             let mut known = self.lock();
@@ -114,7 +119,7 @@ impl Shapes {
     /// A schema of the results of a tool that were seen. `input` is its input schema.
     pub(crate) fn schema(&self, namespace: &str, tool: &str, input: Option<&Json>) -> Option<Json> {
         let seen = self.lock().shapes.get(&key(namespace, tool)).cloned()?;
-        (seen.schema == SeenTool::new(namespace, tool, input).schema).then(|| seen.shape.schema())
+        (seen.schema == hash_of_schema(input)).then(|| seen.shape.schema())
     }
 
     /// Writes changed shapes on a thread, unless one does already.
@@ -171,5 +176,6 @@ impl fmt::Debug for Shapes {
     }
 }
 
-/// The number of tools whose shapes are remembered.
+/// The number of tools whose shapes are remembered, and the longest text in a store that is read, in bytes.
 const MAX_TOOLS: usize = 1_000;
+const MAX_TEXT: u64 = 64 << 10;

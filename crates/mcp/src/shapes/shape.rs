@@ -233,7 +233,8 @@ impl Members {
     }
 }
 
-/// Whether the name of a member can be one that its author has chosen, and not a value such as an id, a date or a path.
+/// Whether the name of a member looks like one that its author has chosen, and not like a value: an id, a date, an address or a
+/// path.
 fn is_plain_name(name: &str) -> bool {
     let is_word = |c: char| c.is_ascii_alphabetic() || c == '_' || c == '-' || c == '$';
     let digits = name.chars().filter(char::is_ascii_digit).count();

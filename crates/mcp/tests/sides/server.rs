@@ -625,7 +625,7 @@ impl ProviderSource for Crowded {
         let namespace = |n: usize| UnavailableNamespace {
             name: format!("absent_{n}"),
             reason: "cannot be reached ".repeat(40),
-            state: Unavailability::Failed(true),
+            state: Unavailability::Temporary,
         };
         (0..4).map(namespace).collect()
     }
@@ -833,7 +833,7 @@ impl ProviderSource for Mixed {
         };
         vec![
             missing("slow", Unavailability::Starting),
-            missing("broken", Unavailability::Failed(false)),
+            missing("broken", Unavailability::Failed),
             missing("typo", Unavailability::Skipped),
             missing("off", Unavailability::Disabled),
         ]
@@ -885,13 +885,13 @@ async fn a_search_counts_what_is_missing_and_names_the_namespaces_that_exist() {
     let page = found.structured_content.as_ref().unwrap();
     assert_eq!((&page["starting"], &page["moreUnavailable"]), (&json!({ "count": 1, "names": ["slow"] }), &Json::Null));
     let nothing = search(json!({ "query": "list", "namespace": "shops" })).await;
-    assert!(text(&nothing).starts_with("There is no namespace \"shops\". There are: `shop`.\n"), "{}", text(&nothing));
+    assert!(text(&nothing).starts_with("unknown namespace \"shops\"; there are: `shop`\n"), "{}", text(&nothing));
     let unknown = json!({ "name": "shops", "namespaces": ["shop"] });
     assert_eq!(nothing.structured_content.unwrap()["unknownNamespace"], unknown);
     for namespace in ["slow", "off", "typo"] {
         let missing = search(json!({ "query": "list", "namespace": namespace })).await;
         assert!(text(&missing).contains(&format!("Not available: `{namespace}`: HTTP 404")), "{}", text(&missing));
-        assert!(!text(&missing).contains("There is no namespace"), "{}", text(&missing));
+        assert!(!text(&missing).contains("unknown namespace"), "{}", text(&missing));
     }
 }
 
