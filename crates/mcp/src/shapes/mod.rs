@@ -33,6 +33,8 @@ struct Known {
     shapes: HashMap<String, Arc<Seen>>,
     /// The keys of the shapes, in the order in which they were first seen.
     order: VecDeque<String>,
+    /// The size of all shapes together.
+    size: usize,
     /// The keys of shapes that are to be written to the store.
     changed: HashSet<String>,
     /// Whether a thread writes them.
@@ -113,6 +115,8 @@ impl Shapes {
         if self.0.store.is_some() {
             known.changed.insert(tool.key.clone());
             self.write(&mut known);
+        } else {
+            known.changed.clear();
         }
     }
 
@@ -158,13 +162,15 @@ impl Shapes {
 
 impl Known {
     fn insert(&mut self, key: String, seen: Seen) {
-        if self.shapes.insert(key.clone(), Arc::new(seen)).is_none() {
-            self.order.push_back(key);
+        self.size += seen.shape.size();
+        match self.shapes.insert(key.clone(), Arc::new(seen)) {
+            Some(before) => self.size -= before.shape.size(),
+            None => self.order.push_back(key),
         }
-        while self.order.len() > MAX_TOOLS
+        while (self.order.len() > MAX_TOOLS || self.size > MAX_SIZE)
             && let Some(oldest) = self.order.pop_front()
         {
-            self.shapes.remove(&oldest);
+            self.size -= self.shapes.remove(&oldest).map_or(0, |seen| seen.shape.size());
             self.changed.insert(oldest); // Removes it from the store.
         }
     }
@@ -176,6 +182,37 @@ impl fmt::Debug for Shapes {
     }
 }
 
-/// The number of tools whose shapes are remembered, and the longest text in a store that is read, in bytes.
+/// The number of tools whose shapes are remembered, and the size of all these shapes together: less than 16 MiB of memory.
 const MAX_TOOLS: usize = 1_000;
+const MAX_SIZE: usize = 20_000;
+
+/// The longest text in a store that is read, in bytes.
 const MAX_TEXT: u64 = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, json};
+
+    use super::*;
+
+    /// Without a bound on all of them, the largest shapes of 1 000 tools take 150 MiB.
+    #[test]
+    fn the_shapes_of_all_tools_are_bounded_together_and_the_newest_are_kept() {
+        let letters = |number: usize| -> String {
+            (0..5).map(|place| char::from(b'a' + u8::try_from(number / 26_usize.pow(place) % 26).unwrap())).collect()
+        };
+        let shapes = Shapes::default();
+        let tool = |at: usize| SeenTool::new("server", &at.to_string(), None);
+        for at in 0..1_200 {
+            let members = |from: usize| (from..from + 39).map(move |at| (letters(at), json!({ "a": at })));
+            let groups = (0..5).map(|group| (letters(group), Json::Object(members(40 * (5 * at + group)).collect())));
+            shapes.record(&tool(at), &Json::Object(groups.collect::<Map<_, _>>()), &Secrets::default());
+        }
+        let known = shapes.lock();
+        let sizes: usize = known.shapes.values().map(|seen| seen.shape.size()).sum();
+        assert_eq!((sizes, known.shapes.len()), (known.size, known.order.len()));
+        assert!(known.size <= MAX_SIZE && known.size > MAX_SIZE - 1_000, "{}", known.size);
+        assert!(known.changed.is_empty(), "nothing waits for a store");
+        assert!(known.shapes.contains_key(&tool(1_199).key) && !known.shapes.contains_key(&tool(0).key));
+    }
+}

@@ -41,14 +41,14 @@ enum Members {
 
 /// How much of a shape may still grow, and of a value may still be looked at.
 struct Room {
-    nodes: usize,
+    shapes: usize,
     values: usize,
 }
 
 impl Shape {
     /// Adds a value. Of large values, a part is looked at. `is_name` says which names may be kept.
     pub(super) fn add(&mut self, value: &Json, is_name: &dyn Fn(&str) -> bool) {
-        let mut room = Room { nodes: MAX_NODES.saturating_sub(self.nodes()), values: MAX_VALUES };
+        let mut room = Room { shapes: MAX_SHAPES.saturating_sub(self.size()), values: MAX_VALUES };
         self.add_within(value, is_name, &mut room, MAX_DEPTH);
     }
 
@@ -99,8 +99,8 @@ impl Shape {
                     let (shape, _) = match members.entry(name.clone()) {
                         Entry::Occupied(entry) => entry.into_mut(),
                         Entry::Vacant(entry) => {
-                            let Some(left) = room.nodes.checked_sub(1) else { continue };
-                            room.nodes = left;
+                            let Some(left) = room.shapes.checked_sub(1) else { continue };
+                            room.shapes = left;
                             entry.insert((Self::default(), is_new))
                         }
                     };
@@ -153,12 +153,12 @@ impl Shape {
         };
     }
 
-    /// The number of shapes in this one.
-    fn nodes(&self) -> usize {
-        let items = self.items.as_ref().map_or(0, |items| items.nodes());
+    /// The number of shapes in this one, with itself.
+    pub(super) fn size(&self) -> usize {
+        let items = self.items.as_ref().map_or(0, |items| items.size());
         let members = match &self.members {
-            Some(Members::Named(members)) => members.values().map(|(shape, _)| shape.nodes()).sum(),
-            Some(Members::Keyed(shape)) => shape.nodes(),
+            Some(Members::Named(members)) => members.values().map(|(shape, _)| shape.size()).sum(),
+            Some(Members::Keyed(shape)) => shape.size(),
             None => 0,
         };
         1 + items + members
@@ -166,7 +166,7 @@ impl Shape {
 
     /// Whether the shape, which was read from a file, is one that [`add`](Self::add) can have made.
     pub(super) fn is_bounded(&self) -> bool {
-        self.nodes() <= MAX_NODES + 2 * MAX_DEPTH && self.depth() <= MAX_DEPTH + 2 && self.has_names_only()
+        self.size() <= MAX_SHAPES + 2 * MAX_DEPTH && self.depth() <= MAX_DEPTH + 2 && self.has_names_only()
     }
 
     fn depth(&self) -> usize {
@@ -245,7 +245,7 @@ fn is_plain_name(name: &str) -> bool {
 }
 
 /// The maximum number of shapes in one, of values that are looked at in one result, and of nested lists and objects.
-const MAX_NODES: usize = 200;
+const MAX_SHAPES: usize = 200;
 const MAX_VALUES: usize = 1_000;
 const MAX_DEPTH: usize = 6;
 
