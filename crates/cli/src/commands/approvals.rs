@@ -62,9 +62,9 @@ enum Command {
 
 /// Calls that wait.
 #[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
 struct Selection {
     /// The calls, by their ids in the list
-    #[arg(required_unless_present_any = ["tool", "all"])]
     id: Vec<String>,
 
     /// All waiting calls of tools that match: `github.create_*` (repeatable)
