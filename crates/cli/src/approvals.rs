@@ -30,6 +30,9 @@ pub(crate) struct WaitingApproval {
     pub(crate) id: String,
     /// The tool with its namespace: `shop.delete_order`.
     pub(crate) tool: String,
+    /// The client that makes the call, if it has a name (`--clients`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) client: Option<String>,
     /// The beginning of the arguments, as JSON.
     pub(crate) arguments: String,
     /// The call as text for a person. Long arguments are cut.
@@ -149,7 +152,7 @@ impl Approvals {
     }
 
     /// Adds a call, which is removed when the returned [`Listed`] is dropped.
-    fn add(&self, call: &ProposedCall<'_>) -> (Listed<'_>, Requests) {
+    fn add(&self, call: &ProposedCall<'_>, client: Option<&str>) -> (Listed<'_>, Requests) {
         let ((answer, answered), (readers, shown)) = (oneshot::channel(), mpsc::channel(1));
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
@@ -158,24 +161,33 @@ impl Approvals {
         let question = question(call).map_or_else(|error| error.to_string(), |question| question.text);
         let since_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
         let arguments = cut(&call.input.to_string(), MAX_ARGUMENTS);
-        let call = WaitingApproval { id: id.clone(), tool, arguments, question, since_ms };
+        let client = client.map(str::to_owned);
+        let call = WaitingApproval { id: id.clone(), tool, client, arguments, question, since_ms };
         self.lock().insert(number, Waiting { call, answer, readers });
         (Listed { approvals: self, number, id }, Requests { answered, shown })
     }
 }
 
-impl Approver for Approvals {
+/// The approver of the calls of one client.
+pub(crate) struct ClientApprover {
+    pub(crate) approvals: Arc<Approvals>,
+    /// The name of the client, if it has one (`--clients`).
+    pub(crate) client: Option<String>,
+}
+
+impl Approver for ClientApprover {
     fn approve<'a>(&'a self, call: ProposedCall<'a>) -> BoxFuture<'a, Approval> {
         Box::pin(async move {
             if let Err(error) = whole_question(&call) {
                 return Approval::Refused(error.to_string());
             }
-            let (listed, mut requests) = self.add(&call);
-            if self.lock_approved().contains(&call.name()) {
+            let (listed, mut requests) = self.approvals.add(&call, self.client.as_deref());
+            if self.approvals.lock_approved().contains(&call.name()) {
                 return Approval::Approved;
             }
-            let line = format!("{} waits for approval: execbox approvals approve {}", call.name(), listed.id);
-            self.lines.add(&line, true);
+            let of = self.client.as_ref().map(|client| format!(" of client {client:?}")).unwrap_or_default();
+            let line = format!("{}{of} waits for approval: execbox approvals approve {}", call.name(), listed.id);
+            self.approvals.lines.add(&line, true);
             loop {
                 tokio::select! {
                     Some(reader) = requests.shown.recv() => {

@@ -29,6 +29,7 @@
 //! whether the runner conforms.
 
 mod approvals;
+mod clients;
 mod commands;
 mod context;
 mod descriptors;

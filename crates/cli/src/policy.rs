@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 use crate::error::{CliError, reason};
 use crate::ownership::{self, Access, OwnershipError};
 use crate::prompt::{Attended, Terminal};
-use crate::servers::ServersError;
+use crate::servers::{self, ServersError};
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Approvals")]
@@ -96,17 +96,9 @@ impl PolicySource {
         Ok(Self { ask, patterns, asks_once: arguments.ask_once, audit: audit.map(Arc::new) })
     }
 
-    /// A line for each pattern of the options that matches no tool: it may be misspelled. Patterns about servers that are not ready
-    /// are not known to match none.
+    /// A line for each pattern of the options that matches no tool: it may be misspelled.
     pub(crate) fn unmatched(&self, servers: &Servers, stubs: &[Provider]) -> Vec<String> {
-        let of_stub = |pattern: &Pattern| {
-            let matches = |stub: &Provider| {
-                let names = stub.manifest().tools.iter().flat_map(|tool| [&tool.safe_name, &tool.original_name]);
-                names.into_iter().any(|name| pattern.matches(&format!("{}.{name}", stub.name())))
-            };
-            stubs.iter().any(matches)
-        };
-        let is_unmatched = |it: &&OptionPattern| !of_stub(&it.pattern) && servers.has_match(&it.pattern) == Some(false);
+        let is_unmatched = |it: &&OptionPattern| servers::is_unmatched(&it.pattern, servers, stubs);
         let line = |it: &OptionPattern| format!("{}: no tool matches {:?}", it.option, it.text);
         self.patterns.iter().filter(is_unmatched).map(line).collect()
     }
@@ -114,18 +106,18 @@ impl PolicySource {
     /// The providers, with approvals by the user of the terminal.
     pub(crate) fn attended(&self, providers: Vec<Provider>, servers: &Servers) -> Vec<Provider> {
         let policy =
-            self.policy(servers).approver(Arc::new(Questions::new(TerminalUser { asks_once: self.asks_once })));
+            self.policy(servers, None).approver(Arc::new(Questions::new(TerminalUser { asks_once: self.asks_once })));
         providers.into_iter().map(|provider| provider.with_policy(&policy)).collect()
     }
 
-    /// The policy for the tools of these servers and of stub files.
-    pub(crate) fn policy(&self, servers: &Servers) -> Policy {
+    /// The policy for the tools of these servers and of stub files. The audit log names `client`.
+    pub(crate) fn policy(&self, servers: &Servers, client: Option<&str>) -> Policy {
         let (ask, servers, secrets) = (self.ask.clone(), servers.clone(), servers.secrets());
         let policy = Policy::new().rule(move |call| asks(call, &ask, &servers).then_some(Decision::Ask));
         match &self.audit {
             Some(log) => {
-                let (log, secrets) = (Arc::clone(log), secrets.clone());
-                policy.audit(move |record| log.add(record, &secrets))
+                let (log, secrets, client) = (Arc::clone(log), secrets.clone(), client.map(str::to_owned));
+                policy.audit(move |record| log.add(record, client.as_deref(), &secrets))
             }
             None => policy,
         }
@@ -238,8 +230,8 @@ impl AuditLog {
         Ok(Self(Mutex::new(File::options().append(true).create(true).mode(0o600).open(path)?)))
     }
 
-    fn add(&self, record: &AuditRecord<'_>, secrets: &Secrets) -> io::Result<()> {
-        let mut line = escape_json(&json_of(record, secrets).to_string(), Keep::Nothing).into_owned();
+    fn add(&self, record: &AuditRecord<'_>, client: Option<&str>, secrets: &Secrets) -> io::Result<()> {
+        let mut line = escape_json(&json_of(record, client, secrets).to_string(), Keep::Nothing).into_owned();
         line.push('\n');
         let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if file.metadata()?.len() + line.len() as u64 > MAX_LOG {
@@ -250,8 +242,9 @@ impl AuditLog {
 }
 
 /// `{"time":"…","tool":"shop.delete_order","effect":"destructive","arguments":{…},"lines":[3],"decision":"approved","waitedMs":4200}`, with
-/// `"linesOfFunctions":{"snippets.tidy":[2]}` if functions of the program name the tool. The arguments have no secrets.
-fn json_of(record: &AuditRecord<'_>, secrets: &Secrets) -> Json {
+/// `"linesOfFunctions":{"snippets.tidy":[2]}` if functions of the program name the tool, and `"client":"ci"` after the time if the
+/// client has a name. The arguments have no secrets.
+fn json_of(record: &AuditRecord<'_>, client: Option<&str>, secrets: &Secrets) -> Json {
     let (call, time) = (&record.call, humantime::format_rfc3339_millis(SystemTime::now()).to_string());
     let (decision, reason) = match record.verdict {
         Verdict::Allowed => ("allowed", None),
@@ -260,7 +253,12 @@ fn json_of(record: &AuditRecord<'_>, secrets: &Secrets) -> Json {
         Verdict::Refused(reason) => ("refused", Some(reason)),
         Verdict::Abandoned => ("abandoned", None),
     };
-    let mut json = json!({ "time": time, "tool": call.name(), "effect": effect(call.effect) });
+    let mut json = json!({ "time": time });
+    if let Some(client) = client {
+        json["client"] = client.into();
+    }
+    json["tool"] = call.name().into();
+    json["effect"] = effect(call.effect).into();
     match call.input.to_string().len() {
         ..=MAX_ARGUMENTS => {
             json["arguments"] = call.input.clone();

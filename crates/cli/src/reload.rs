@@ -15,8 +15,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use crate::clients::{ClientServers, ClientsFile};
 use crate::files::Files;
-use crate::servers::{self, Loaded, ServerArguments, ServersError};
+use crate::servers::{self, Loaded, ServerArguments};
 use crate::watch::Lines;
 
 /// The sources of a configuration, apart from its files.
@@ -57,6 +58,8 @@ pub(crate) struct Reloader {
     pub(crate) loaded: Loaded,
     pub(crate) servers: Servers,
     pub(crate) code_server: CodeServer,
+    pub(crate) clients: Arc<ClientServers>,
+    pub(crate) clients_file: Option<ClientsFile>,
     pub(crate) lines: Lines,
     /// Why the configuration that was read last is not in use.
     pub(crate) error: watch::Sender<Option<String>>,
@@ -77,22 +80,40 @@ impl Reloader {
 
     async fn reload(&mut self, is_requested: bool) {
         let (sources, before, quiet) = (Arc::clone(&self.sources), self.loaded.files.clone(), self.lines.quiet);
-        let read = move || servers::read_again(&sources.arguments, &sources.stubs, quiet, &before);
+        let clients = self.clients_file.clone();
+        let read = move || {
+            let (mut loaded, error) = servers::read_again(&sources.arguments, &sources.stubs, quiet, &before);
+            let clients = clients.map(|file| file.read(&mut loaded.files));
+            (loaded, error, clients)
+        };
         // Reading blocks, and parsing a large file takes long.
-        let Ok((loaded, error)) = tokio::task::spawn_blocking(read).await else { return };
-        match error.or_else(|| servers::new_mistake(&loaded.config, &self.loaded.config)) {
-            None => self.apply(loaded, is_requested).await,
+        let Ok((loaded, error, clients)) = tokio::task::spawn_blocking(read).await else { return };
+        let had_error = self.error.borrow().is_some();
+        let mistake = match error.or_else(|| servers::new_mistake(&loaded.config, &self.loaded.config)) {
+            None => {
+                self.apply(loaded, is_requested || had_error).await;
+                None
+            }
             Some(error) => {
                 self.loaded.files = loaded.files;
-                self.reject(&error, is_requested);
+                Some(error.to_string())
             }
+        };
+        let replaced = match clients {
+            Some(read) => read.and_then(|clients| self.clients.replace(clients)),
+            None => Ok(None),
+        };
+        if let Ok(Some(changes)) = &replaced {
+            self.lines.add(changes, false);
         }
+        self.clients.refresh().await;
+        let mistakes = [mistake, replaced.err().map(|error| error.to_string())];
+        self.reject(mistakes.into_iter().flatten().collect(), is_requested);
     }
 
     async fn apply(&mut self, loaded: Loaded, is_requested: bool) {
         let update = servers::update(&self.servers, &loaded.config);
-        let had_error = self.error.send_replace(None).is_some();
-        if is_requested || had_error || !update.is_empty() {
+        if is_requested || !update.is_empty() {
             self.lines.add(&summary(&update), false);
         }
         self.report_new(&loaded);
@@ -114,14 +135,13 @@ impl Reloader {
         }
     }
 
-    /// Reports a mistake once, and whenever a reload is requested.
-    fn reject(&mut self, error: &ServersError, is_requested: bool) {
-        let error = error.to_string();
-        let is_known = self.error.borrow().as_ref() == Some(&error);
-        if is_requested || !is_known {
-            self.lines.add(&format!("configuration not reloaded: {error}"), true);
+    /// Reports each mistake once, and whenever a reload is requested.
+    fn reject(&mut self, mistakes: Vec<String>, is_requested: bool) {
+        let known = self.error.borrow().clone().unwrap_or_default();
+        for mistake in mistakes.iter().filter(|mistake| is_requested || !known.contains(mistake.as_str())) {
+            self.lines.add(&format!("configuration not reloaded: {mistake}"), true);
         }
-        self.error.send_replace(Some(error));
+        self.error.send_replace((!mistakes.is_empty()).then(|| mistakes.join("; ")));
     }
 }
 

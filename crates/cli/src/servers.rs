@@ -231,7 +231,7 @@ fn read_file(loaded: &mut Loaded, path: &Path, purpose: Purpose) -> Result<(), S
 }
 
 /// The text of a file, or of a pipe that may have been read before.
-fn read_text(files: &mut Files, path: &Path) -> Result<String, TextError> {
+pub(crate) fn read_text(files: &mut Files, path: &Path) -> Result<String, TextError> {
     if let Some(text) = files.pipe(path) {
         return Ok(text.to_owned());
     }
@@ -452,6 +452,15 @@ fn line(Status { name, namespace, state }: &Status) -> String {
 
 pub(crate) fn tools_of(count: usize) -> String {
     if count == 1 { "1 tool".to_owned() } else { format!("{count} tools") }
+}
+
+/// Whether a pattern for `NAMESPACE.TOOL` is known to match no tool of a stub file or of a server.
+pub(crate) fn is_unmatched(pattern: &Pattern, servers: &Servers, stubs: &[Provider]) -> bool {
+    let matches = |stub: &Provider| {
+        let names = stub.manifest().tools.iter().flat_map(|tool| [&tool.safe_name, &tool.original_name]);
+        names.into_iter().any(|name| pattern.matches(&format!("{}.{name}", stub.name())))
+    };
+    !stubs.iter().any(matches) && servers.has_match(pattern) == Some(false)
 }
 
 /// The stub providers, followed by those of the servers.

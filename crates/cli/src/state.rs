@@ -91,6 +91,14 @@ impl StateFile {
         Ok(Self { store, values, snippets, shapes, runtime: Handle::current() })
     }
 
+    /// The state with this name in the same file. The shapes of results are shared.
+    pub(crate) fn named(&self, name: &str) -> Result<Self, StateFileError> {
+        let thread = |area: &str| self.store.thread(&format!("{area} of {name}"));
+        let (values, snippets) = (thread(VALUES)?, thread(SNIPPETS)?);
+        let (store, shapes, runtime) = (self.store.clone(), self.shapes.clone(), self.runtime.clone());
+        Ok(Self { store, values, snippets, shapes, runtime })
+    }
+
     /// Closes the file after all earlier operations. Data that was written is safe without it, but the write-ahead log remains
     /// then.
     pub(crate) async fn close(&self) {

@@ -2,12 +2,15 @@
 //! machine can read.
 
 use std::env;
+use std::fs::{self, Metadata};
 use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use execbox::transport::{Token, TokenError};
 
 use crate::error::{CliError, reason};
+use crate::report;
 use crate::secrecy;
 use crate::source;
 
@@ -59,6 +62,25 @@ pub(crate) enum TokenSourceError {
 
 impl CliError for TokenSourceError {}
 
+/// The text of a file with a token. Prints a message if all users of this machine can read it.
+pub(crate) fn read_file(path: &Path) -> Result<String, String> {
+    let file = source::open(path).map_err(|error| reason(&error))?;
+    let file = file.map_err(|kind| format!("{kind}; name a regular file"))?;
+    let mut text = String::new();
+    warn_if_readable(path);
+    file.take(MAX_FILE).read_to_string(&mut text).map_err(|error| reason(&error))?;
+    Ok(text)
+}
+
+/// Prints a message if all users of this machine can read a file with tokens.
+pub(crate) fn warn_if_readable(path: &Path) {
+    let is_readable = |found: Metadata| found.is_file() && found.mode() & 0o004 != 0;
+    if fs::metadata(path).is_ok_and(is_readable) {
+        let path = path.display();
+        report::note(&format_args!("{path} can be read by other users; run `chmod 600 {path}`, and change its tokens"));
+    }
+}
+
 impl TokenSource<'_> {
     /// The token in the file if one is named, otherwise in the environment. Protects this process if there is a token.
     pub(crate) fn read(self) -> Result<Option<Token>, TokenSourceError> {
@@ -75,10 +97,7 @@ impl TokenSource<'_> {
             return Token::new(&text).map(Some).map_err(|error| TokenSourceError::Variable { variable, error });
         };
         let failed = |reason| TokenSourceError::File { option: self.option, path: path.display().to_string(), reason };
-        let file = source::open(path).map_err(|error| failed(reason(&error)))?;
-        let file = file.map_err(|kind| failed(format!("{kind}; name a regular file")))?;
-        let mut text = String::new();
-        file.take(MAX_FILE).read_to_string(&mut text).map_err(|error| failed(reason(&error)))?;
+        let text = read_file(path).map_err(failed)?;
         Token::new(&text).map(Some).map_err(|error| failed(error.to_string()))
     }
 

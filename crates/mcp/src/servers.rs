@@ -323,6 +323,17 @@ impl Servers {
         features.collect()
     }
 
+    /// The name of a server in the configuration, by its namespace.
+    pub fn configured_name(&self, namespace: &str) -> Option<String> {
+        let members = self.members();
+        let member = members.iter().find(|member| member.namespace == namespace);
+        member.map(|member| member.config.name.clone()).or_else(|| {
+            let skipped = self.lock_skipped();
+            let found = skipped.iter().find(|(_, other)| other == namespace);
+            found.map(|(skipped, _)| skipped.name.clone())
+        })
+    }
+
     /// The parts of a tool that are not used, with reasons.
     pub fn unread_parts(&self, namespace: &str, tool: &str) -> Vec<String> {
         let Some(imported) = self.imported(namespace) else { return Vec::new() };

@@ -1,27 +1,41 @@
-//! Reads every configuration in `tests/config` and compares the result with the expected one.
+//! Reads every configuration in `tests/config`, and every file of clients in `tests/clients`, and compares the result with the
+//! expected one.
 //!
-//! A case is a title, a configuration, and after `---` its servers, the skipped servers and the ignored keys, or the error if
-//! the configuration is invalid.
+//! A case is a title, a configuration, and after `---` its servers, the skipped servers and the ignored keys, or its clients; or the
+//! error if the configuration is invalid.
 //! `UPDATE=1 cargo test --workspace --test config` rewrites the expected results; review the difference.
-//! The environment has `TOKEN` (`ghp_A1b2C3d4`), `PROJECT` (`/work/shop`), `MODE` (`production`) and `EMPTY`. The workspace
+//! The environment has `TOKEN` (`ghp_A1b2C3d4`), `CI_TOKEN` (`0123456789-of-ci`), `PROJECT` (`/work/shop`), `MODE` (`production`) and `EMPTY`. The workspace
 //! folder is `/work/shop`, the home directory `/srv/ann`. In the workspace folder are the files of [`ENV_FILES`]. The value of
 //! every input is `answer to ID`, except that the input `none` has none.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+use execbox::Limits;
+use execbox::transport::Token;
 use execbox_mcp::Pattern;
-use execbox_mcp::config::{Config, Context, Input, ServerConfig, Transport, Unavailable};
+use execbox_mcp::config::{ClientConfig, Config, Context, Input, ServerConfig, TokenPlace, Transport, Unavailable};
 use execbox_mcp::oauth::OAuthClient;
 use execbox_mcp::upstream::{HttpProtocol, ResultFormat};
 use execbox_testkit::cases::{Case, CaseFile};
 
 #[test]
 fn configurations_are_read_as_expected() {
-    let files = CaseFile::read_all(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/config"));
+    assert!(check("config", read) >= 40);
+}
+
+#[test]
+fn files_of_clients_are_read_as_expected() {
+    assert!(check("clients", read_clients) >= 20);
+}
+
+/// Compares the cases in a directory with what `read` makes of them. Returns how many there are.
+fn check(directory: &str, read: fn(&str) -> String) -> usize {
+    let files = CaseFile::read_all(&format!("{}/tests/{directory}", env!("CARGO_MANIFEST_DIR")));
     let mut wrong = Vec::new();
     for file in &files {
         let text = fs::read_to_string(&file.path).unwrap();
+        let actual = |Case { title, head, .. }: &Case| format!("=== {title}\n{head}\n---\n{}", read(head));
         let actual = file.cases.iter().map(actual).collect::<Vec<_>>().join("\n");
         if env::var_os("UPDATE").is_some() {
             fs::write(&file.path, &actual).unwrap();
@@ -29,14 +43,8 @@ fn configurations_are_read_as_expected() {
             wrong.push(format!("{}:\n{actual}", file.path.display()));
         }
     }
-    let count: usize = files.iter().map(|file| file.cases.len()).sum();
-    assert!(count >= 40, "only {count} cases");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-/// The case with the actual result of its configuration.
-fn actual(Case { title, head, .. }: &Case) -> String {
-    format!("=== {title}\n{head}\n---\n{}", read(head))
+    files.iter().map(|file| file.cases.len()).sum()
 }
 
 /// The context in which the cases are read.
@@ -44,7 +52,13 @@ struct Shop;
 
 impl Context for Shop {
     fn variable(&self, name: &str) -> Option<String> {
-        let variables = [("TOKEN", "ghp_A1b2C3d4"), ("PROJECT", "/work/shop"), ("MODE", "production"), ("EMPTY", "")];
+        let variables = [
+            ("TOKEN", "ghp_A1b2C3d4"),
+            ("CI_TOKEN", "0123456789-of-ci"),
+            ("PROJECT", "/work/shop"),
+            ("MODE", "production"),
+            ("EMPTY", ""),
+        ];
         variables.into_iter().find(|(other, _)| *other == name).map(|(_, value)| value.to_owned())
     }
 
@@ -90,6 +104,48 @@ fn read(input: &str) -> String {
         text += &format!("ignored: {ignored}\n");
     }
     read.err().map_or(text, |error| format!("error: {error}\n"))
+}
+
+fn read_clients(input: &str) -> String {
+    match ClientConfig::read(input, &Shop) {
+        Ok(clients) => clients.iter().map(client).collect(),
+        Err(error) => format!("error: {error}\n"),
+    }
+}
+
+fn client(client: &ClientConfig) -> String {
+    let mut text = format!("client: {}\n", client.name);
+    let mut line = |key: &str, value: &str| text += &format!("  {key}: {value}\n");
+    match &client.token {
+        TokenPlace::Here(token) => {
+            let given = ["0123456789-of-ci", "0123456789abcdef"];
+            line("token", given.iter().find(|text| Token::new(text).as_ref() == Ok(token)).unwrap());
+        }
+        TokenPlace::File(path) => line("token in", &path.display().to_string()),
+    }
+    let patterns = |patterns: &[Pattern]| patterns.iter().map(Pattern::as_str).collect::<Vec<_>>().join(" ");
+    for (key, list) in [("servers", &client.servers), ("allow", &client.allow), ("deny", &client.deny)] {
+        if !list.is_empty() {
+            line(key, &patterns(list));
+        }
+    }
+    if client.read_only {
+        line("read only", "yes");
+    }
+    if let Some(state) = &client.state {
+        line("state", state);
+    }
+    let (limits, base) = (client.limits.of_program(Limits::default()), Limits::default());
+    for limit in Limits::TABLE.iter().filter(|limit| limit.get(&limits) != limit.get(&base)) {
+        line(limit.name, &format!("{:?}", limit.get(&limits).unwrap()));
+    }
+    if let Some(timeout) = client.limits.max_timeout {
+        line("maximum timeout", &format!("{timeout:?}"));
+    }
+    if let Some(programs) = client.limits.max_programs {
+        line("programs", &programs.to_string());
+    }
+    text
 }
 
 fn server(server: &ServerConfig, namespace: &str) -> String {

@@ -184,8 +184,9 @@ fn watch(json: bool) -> Result<Exit, CommandError> {
 
 /// Asks about a call at the terminal, and sends the answer.
 fn ask(terminal: &mut Terminal, call: &WaitingApproval) -> Result<(), CommandError> {
+    let of = call.client.as_ref().map(|client| format!(" of client {client}")).unwrap_or_default();
     let choice = format!(
-        "Make call {}? y = yes, a = all calls of {} until the gateway ends, n = no, s = show all of it, l = later: ",
+        "Make call {}{of}? y = yes, a = all calls of {} until the gateway ends, n = no, s = show all of it, l = later: ",
         call.id, call.tool
     );
     let mut text = call.question.clone();
@@ -233,11 +234,12 @@ fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
-/// A line of the list: `4711.3  shop.delete_order  12s  {"order_id":"A17"}`.
+/// A line of the list: `4711.3  shop.delete_order  ci  12s  {"order_id":"A17"}`, where `ci` is the name of a client that has one.
 fn line(call: &WaitingApproval) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let age = humantime::format_duration(Duration::from_secs(now.as_secs().saturating_sub(call.since_ms / 1000)));
-    let line = format!("{}  {}  {age}  {}", call.id, call.tool, cut(&call.arguments, MAX_ARGUMENTS));
+    let client = call.client.as_ref().map(|client| format!("{client}  ")).unwrap_or_default();
+    let line = format!("{}  {}  {client}{age}  {}", call.id, call.tool, cut(&call.arguments, MAX_ARGUMENTS));
     escape(&line, Keep::Nothing).into_owned()
 }
 

@@ -5,7 +5,7 @@
 use std::io;
 use std::num::NonZero;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -14,15 +14,16 @@ use execbox::{CancellationToken, Limits, Provider, TypeScript};
 use execbox_mcp::rmcp::ServiceExt as _;
 use execbox_mcp::rmcp::service::ServerInitializeError;
 use execbox_mcp::server::{
-    self, AbsentTool, CodeServer, HttpError, HttpLimit, HttpOptions, HttpServer, LineTransport, ProviderSource,
-    ServerOptions, ShortageSink, StateOptions, StateStore, UnavailableNamespace,
+    self, AbsentTool, CodeServer, HttpError, HttpLimit, HttpOptions, HttpServer, LineTransport, NamedClients,
+    ProviderSource, ServerOptions, ShortageSink, StateOptions, StateStore, UnavailableNamespace,
 };
 use execbox_mcp::servers::Servers;
 use execbox_mcp::upstream::{LineSink, RejectedTool, UpstreamOptions};
 use execbox_mcp::{Clients, Secrets, Shapes};
 use futures_util::future::BoxFuture;
 
-use crate::approvals::Approvals;
+use crate::approvals::{Approvals, ClientApprover};
+use crate::clients::{self, ClientServers, ClientsError, ClientsFile};
 use crate::engine::EngineArguments;
 use crate::error::{CliError, CommandError, SystemError, listen_reason, reason};
 use crate::executor::{self, ExecutorConfig, ExecutorKind};
@@ -34,7 +35,7 @@ use crate::policy::{PolicyArguments, PolicySource};
 use crate::reload::{Hangup, Reloader, Sources};
 use crate::servers::{self, Loaded, Purpose, ServerArguments};
 use crate::state::{StateFile, StateOptionError};
-use crate::token::{Role, TokenSource};
+use crate::token::{self, Role, TokenSource};
 use crate::units::Time;
 use crate::watch::{Lines, LogFile, Published};
 use crate::{descriptors, interrupt, report, stub, watch};
@@ -108,6 +109,10 @@ pub(crate) struct Arguments {
     /// Require the token in FILE from clients [default: the token in `EXECBOX_LISTEN_TOKEN`]
     #[arg(long, value_name = "FILE", requires = "http", help_heading = "HTTP")]
     token_file: Option<PathBuf>,
+
+    /// Serve the clients in FILE, each with a token, servers, tools, limits and a state of its own; others need `--token-file`
+    #[arg(long, value_name = "FILE", requires = "http", help_heading = "HTTP")]
+    clients: Option<PathBuf>,
 
     /// Also accept requests to this host name: `box.example.com` (repeatable)
     #[arg(long, value_name = "HOST", requires = "http", help_heading = "HTTP")]
@@ -273,6 +278,8 @@ struct Job {
     policy: PolicySource,
     /// The address and options of `--http`.
     http: Option<(String, HttpOptions)>,
+    /// The file of `--clients`, and what it has.
+    clients: Option<(ClientsFile, Vec<clients::Client>)>,
     /// The file of `--state`.
     state: Option<PathBuf>,
     result_types: ResultTypes,
@@ -306,7 +313,7 @@ impl Job {
         // One more program for checks of snippets, for which programs wait.
         .with_max_programs(arguments.max_programs.get().saturating_add(1));
         let stubs = stub::load(&arguments.tools)?;
-        let loaded = servers::read(&arguments.servers, &stubs, Purpose::Gateway { quiet: arguments.quiet })?;
+        let mut loaded = servers::read(&arguments.servers, &stubs, Purpose::Gateway { quiet: arguments.quiet })?;
         let config = &loaded.config;
         let policy = PolicySource::read(&arguments.policy, config, &stubs)?;
         if config.servers.is_empty() && stubs.is_empty() && !config.skipped.iter().any(|s| s.reason.is_failure()) {
@@ -317,11 +324,18 @@ impl Job {
             Some((address, options)) => Some((address, HttpOptions { token: token.read()?, ..options })),
             None => None,
         };
+        let clients = arguments.clients.map(|path| {
+            let file = ClientsFile { path, limits: options.limits, has_state: arguments.state.is_some() };
+            token::warn_if_readable(&file.path);
+            let clients = file.read(&mut loaded.files)?;
+            Ok::<_, ClientsError>((file, clients))
+        });
+        let clients = clients.transpose()?;
         let log = arguments.log_file.as_deref().map(LogFile::open).transpose().map_err(McpError::LogFile)?;
         let lines = Lines { quiet: arguments.quiet, log: log.map(Arc::new) };
         let sources = Arc::new(Sources { arguments: arguments.servers, stubs });
         let (state, result_types, verbose) = (arguments.state, arguments.result_types, arguments.verbose);
-        Ok(Self { sources, loaded, executor, options, policy, http, state, result_types, lines, verbose })
+        Ok(Self { sources, loaded, executor, options, policy, http, clients, state, result_types, lines, verbose })
     }
 
     async fn serve(mut self) -> Result<(), CommandError> {
@@ -336,9 +350,14 @@ impl Job {
         // use.
         let state = self.open_state().await?;
         self.options.state.shared = state.clone().map(|file| file as Arc<dyn StateStore>);
+        let named = NamedClients::default();
         let http = match &self.http {
             Some((address, options)) => {
-                let options = HttpOptions { shortages: Some(shortage_sink(self.lines.clone())), ..options.clone() };
+                let options = HttpOptions {
+                    clients: self.clients.is_some().then(|| named.clone()),
+                    shortages: Some(shortage_sink(self.lines.clone())),
+                    ..options.clone()
+                };
                 Some(HttpServer::bind(address, options).await.map_err(McpError::Http)?)
             }
             None => None,
@@ -363,36 +382,53 @@ impl Job {
         let (subscription, lines) = (changes.subscribe(), self.lines.clone());
         let asks_once = self.policy.asks_once;
         let policy = Arc::new(self.policy);
-        let unmatched = {
-            let (policy, servers, sources) = (Arc::clone(&policy), servers.clone(), Arc::clone(&self.sources));
-            move || policy.unmatched(&servers, &sources.stubs)
-        };
-        let following = watch::follow(servers.clone(), subscription, lines, published, unmatched, reported.clone());
-        let following = tokio::spawn(following);
         let warm = Arc::clone(&executor);
         // Starts a runner process in advance for the first program.
         tokio::spawn(async move { warm.prewarm(1).await });
         let approvals = Approvals::new(self.lines.clone());
         let serving_approvals = tokio::spawn(serve_approvals(Arc::clone(&approvals)));
-        let policy = Some(policy.policy(&servers).approver(approvals));
+        let approver = ClientApprover { approvals: Arc::clone(&approvals), client: None };
+        let options = ServerOptions {
+            policy: Some(policy.policy(&servers, None).approver(Arc::new(approver))),
+            asks_once,
+            clients: clients.clone(),
+            secrets,
+            shapes: shapes.clone(),
+            ..self.options
+        };
         let source = Source { sources: Arc::clone(&self.sources), servers: servers.clone() };
-        let code_server = CodeServer::new(
-            Arc::clone(&executor),
-            source,
-            ServerOptions {
-                policy,
-                asks_once,
-                clients: clients.clone(),
-                secrets,
-                shapes: shapes.clone(),
-                ..self.options
-            },
-        );
+        let code_server = CodeServer::new(Arc::clone(&executor), source.clone(), options.clone());
+        let client_servers = Arc::new(ClientServers {
+            gateway: code_server.clone(),
+            options,
+            source: Arc::new(source),
+            servers: servers.clone(),
+            policy: Arc::clone(&policy),
+            approvals,
+            state: state.clone(),
+            named,
+            current: Mutex::default(),
+        });
+        let clients_file = match self.clients {
+            Some((file, clients)) => {
+                client_servers.replace(clients)?;
+                Some(file)
+            }
+            None => None,
+        };
+        let unmatched = {
+            let (servers, sources, clients) = (servers.clone(), Arc::clone(&self.sources), Arc::clone(&client_servers));
+            move || [policy.unmatched(&servers, &sources.stubs), clients.unmatched(&sources.stubs)].concat()
+        };
+        let following = watch::follow(servers.clone(), subscription, lines, published, unmatched, reported.clone());
+        let following = tokio::spawn(following);
         let reloader = Reloader {
             sources: self.sources,
             loaded: self.loaded,
             servers: servers.clone(),
             code_server: code_server.clone(),
+            clients: client_servers,
+            clients_file,
             lines: self.lines,
             error,
         };
@@ -488,6 +524,7 @@ async fn serve_approvals(approvals: Arc<Approvals>) {
 }
 
 /// The tools of stub files and of servers.
+#[derive(Clone)]
 struct Source {
     sources: Arc<Sources>,
     servers: Servers,

@@ -24,6 +24,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", global = true)]
     state: Option<PathBuf>,
 
+    /// Read the state with this name: that of a client of `execbox mcp --clients`, unless its entry names another one
+    #[arg(long, value_name = "NAME", global = true)]
+    state_name: Option<String>,
+
     /// Print JSON: an array of snippets, or one snippet with its code
     #[arg(long, global = true)]
     json: bool,
@@ -72,13 +76,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         return Err(unknown(path, name).into());
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let file = runtime.block_on(StateFile::open(path)).map_err(failed)?;
-    let text = match &arguments.action {
-        None => list(&file, arguments.json),
-        Some(Action::Show { name }) => show(&file, path, name, arguments.json),
-        Some(Action::Delete { name }) => delete(&file, path, name),
+    let whole = runtime.block_on(StateFile::open(path)).map_err(failed)?;
+    let file = match &arguments.state_name {
+        Some(name) => &whole.named(name).map_err(failed)?,
+        None => &whole,
     };
-    runtime.block_on(file.close());
+    let text = match &arguments.action {
+        None => list(file, arguments.json),
+        Some(Action::Show { name }) => show(file, path, name, arguments.json),
+        Some(Action::Delete { name }) => delete(file, path, name),
+    };
+    runtime.block_on(whole.close());
     if let Some(text) = text? {
         report::print(&text).map_err(SystemError::Output)?;
     }

@@ -48,7 +48,7 @@ struct Inner {
     description: Option<String>,
     names_failed_calls: bool,
     manifest: Arc<ProviderManifest>,
-    tools: Vec<HostTool>,
+    tools: Vec<Arc<HostTool>>,
     by_safe_name: HashMap<Arc<str>, usize>,
     by_original_name: HashMap<Arc<str>, usize>,
 }
@@ -159,6 +159,19 @@ impl Provider {
         provider
     }
 
+    /// Returns the tools that `keep` selects, with their names here and the same policies: for a caller that is granted only a
+    /// part.
+    #[must_use]
+    pub fn only(&self, mut keep: impl FnMut(&ToolManifest, Effect) -> bool) -> Self {
+        let Inner { name, description, names_failed_calls, manifest, tools, .. } = &*self.inner;
+        let kept = manifest.tools.iter().zip(tools).filter(|(shown, tool)| keep(shown, tool.effect));
+        let tools: Vec<_> = kept.map(|(_, tool)| Arc::clone(tool)).collect();
+        let mut types = Namespace::default();
+        tools.iter().for_each(|tool| _ = types.add(&tool.signature()));
+        let inner = Inner::new(Arc::clone(name), description.clone(), *names_failed_calls, tools, types);
+        Self { inner: Arc::new(inner), policies: self.policies.clone() }
+    }
+
     /// The name in guest code.
     pub fn name(&self) -> &str {
         &self.inner.name
@@ -181,7 +194,7 @@ impl Provider {
 
     /// The signatures of the tools, in order, for catalogs that show or search single tools.
     pub fn signatures(&self) -> impl ExactSizeIterator<Item = ToolSignature<'_>> {
-        self.inner.tools.iter().map(HostTool::signature)
+        self.inner.tools.iter().map(|tool| tool.signature())
     }
 
     /// What calls of the tools do, in the same order.
@@ -227,7 +240,7 @@ impl Provider {
     }
 
     pub(crate) fn tool(&self, index: usize) -> Option<&HostTool> {
-        self.inner.tools.get(index)
+        self.inner.tools.get(index).map(|tool| &**tool)
     }
 }
 
@@ -320,13 +333,27 @@ impl ProviderBuilder {
                 assembly.errors.push(error);
             }
         }
-        let Assembly { types, tools, by_safe_name, by_original_name, errors, .. } = assembly;
-        let types = types.finish(&self.name, self.description.as_deref());
-        let manifest = Arc::new(manifest(&self.name, types, &tools));
-        let (name, description) = (self.name.into(), self.description);
-        let names_failed_calls = self.names_failed_calls;
-        let inner = Inner { name, description, names_failed_calls, manifest, tools, by_safe_name, by_original_name };
+        let Assembly { types, tools, errors, .. } = assembly;
+        let inner = Inner::new(self.name.into(), self.description, self.names_failed_calls, tools, types);
         Ok((Provider { inner: Arc::new(inner), policies: Vec::new() }, errors))
+    }
+}
+
+impl Inner {
+    fn new(
+        name: Arc<str>,
+        description: Option<String>,
+        names_failed_calls: bool,
+        tools: Vec<Arc<HostTool>>,
+        types: Namespace,
+    ) -> Self {
+        let types = types.finish(&name, description.as_deref());
+        let manifest = Arc::new(manifest(&name, types, &tools));
+        let by = |name: fn(&HostTool) -> &Arc<str>| {
+            tools.iter().enumerate().map(|(at, tool)| (Arc::clone(name(tool)), at)).collect()
+        };
+        let (by_safe_name, by_original_name) = (by(|tool| &tool.safe_name), by(|tool| &tool.original_name));
+        Self { name, description, names_failed_calls, manifest, tools, by_safe_name, by_original_name }
     }
 }
 
@@ -336,9 +363,9 @@ struct Assembly<'a> {
     budget: &'a Budget,
     schemas: Schemas,
     types: Namespace,
-    tools: Vec<HostTool>,
-    by_safe_name: HashMap<Arc<str>, usize>,
-    by_original_name: HashMap<Arc<str>, usize>,
+    tools: Vec<Arc<HostTool>>,
+    /// The original names of the tools.
+    names: HashSet<Arc<str>>,
     errors: Vec<ProviderError>,
     /// The number of errors that name an unchecked part of a schema.
     unchecked: usize,
@@ -352,8 +379,7 @@ impl<'a> Assembly<'a> {
             schemas: Schemas { reading, by_text: HashMap::new(), by_address: HashMap::new() },
             types: Namespace::default(),
             tools: Vec::new(),
-            by_safe_name: HashMap::new(),
-            by_original_name: HashMap::new(),
+            names: HashSet::new(),
             errors: Vec::new(),
             unchecked: 0,
         }
@@ -361,7 +387,7 @@ impl<'a> Assembly<'a> {
 
     /// Compiles the schemas, and adds the tool if they are valid.
     fn add(&mut self, tool: Tool, safe_name: String) -> Result<(), ProviderError> {
-        if self.by_original_name.contains_key(tool.name.as_str()) {
+        if self.names.contains(tool.name.as_str()) {
             return Err(ProviderError::DuplicateTool { provider: self.provider.to_owned(), tool: tool.name });
         }
         let exhausted = |reason: Exhausted| ProviderError::Budget {
@@ -398,9 +424,8 @@ impl<'a> Assembly<'a> {
         };
         let surplus = MAX_DECLARATIONS.saturating_sub(self.types.add(&tool.signature()));
         tool.charge.shrink_to(tool.charge.bytes() - surplus);
-        self.by_safe_name.insert(Arc::clone(&tool.safe_name), self.tools.len());
-        self.by_original_name.insert(Arc::clone(&tool.original_name), self.tools.len());
-        self.tools.push(tool);
+        self.names.insert(Arc::clone(&tool.original_name));
+        self.tools.push(Arc::new(tool));
         Ok(())
     }
 
@@ -432,7 +457,7 @@ fn tool_bytes(tool: &Tool) -> usize {
     size_of::<HostTool>() + size_of::<ToolManifest>() + 4 * texts
 }
 
-fn manifest(name: &str, types: String, tools: &[HostTool]) -> ProviderManifest {
+fn manifest(name: &str, types: String, tools: &[Arc<HostTool>]) -> ProviderManifest {
     let tools = tools.iter().map(|tool| ToolManifest {
         safe_name: tool.safe_name.to_string(),
         original_name: tool.original_name.to_string(),

@@ -42,7 +42,7 @@ pub struct Incoming {
 impl Listener {
     /// Listens at `address`; see [`Socket::listen`](super::Socket::listen). With a token, hosts must present it.
     pub async fn bind(address: &Address, token: Option<Token>) -> Result<Self, ListenError> {
-        let socket = address.socket.listen(token.as_ref()).await?;
+        let socket = address.socket.listen(token.is_some()).await?;
         let address = Address { socket: socket.socket().clone(), framing: address.framing.clone() };
         Ok(Self { socket, address, token })
     }
@@ -63,7 +63,7 @@ impl BoundListener {
     /// Opens the socket at `address`, as [`Listener::bind`] does. Blocks while a name is looked up. The file of a Unix socket
     /// is not removed: the next listener replaces it.
     pub fn open(address: &Address, token: Option<Token>) -> Result<Self, ListenError> {
-        let socket = address.socket.bind(token.as_ref())?;
+        let socket = address.socket.bind(token.is_some())?;
         Ok(Self { socket, framing: address.framing.clone(), token })
     }
 

@@ -12,8 +12,6 @@ use socket2::{Domain, SockAddr, SockRef, TcpKeepalive, Type};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream, lookup_host};
 
-use super::Token;
-
 /// The address of a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Socket {
@@ -98,12 +96,12 @@ impl Socket {
     /// Listens. Port 0 selects a free port. A Unix socket is accessible by its owner only and replaces a socket file of the
     /// same user that no process listens on. Dropping the listener removes the file.
     ///
-    /// `token` is the one that clients must present; without one, TCP is restricted to loopback addresses.
-    pub async fn listen(&self, token: Option<&Token>) -> Result<SocketListener, ListenError> {
+    /// Unless clients must present a token (`needs_token`), TCP is restricted to loopback addresses.
+    pub async fn listen(&self, needs_token: bool) -> Result<SocketListener, ListenError> {
         let bound = match self {
             Self::Tcp(authority) => {
                 let addresses = lookup_host(authority).await.map_err(|error| self.failed(error))?;
-                self.bind_tcp(&addresses.collect::<Vec<_>>(), token)
+                self.bind_tcp(&addresses.collect::<Vec<_>>(), needs_token)
             }
             Self::Unix(path) => self.bind_unix(path),
         };
@@ -116,18 +114,18 @@ impl Socket {
 
     /// [`listen`](Self::listen) in two steps, the first of which needs no runtime. Blocks while a name is looked up. The file
     /// of a Unix socket is not removed.
-    pub(crate) fn bind(&self, token: Option<&Token>) -> Result<BoundSocket, ListenError> {
+    pub(crate) fn bind(&self, needs_token: bool) -> Result<BoundSocket, ListenError> {
         match self {
             Self::Tcp(authority) => {
                 let addresses = authority.to_socket_addrs().map_err(|error| self.failed(error))?;
-                self.bind_tcp(&addresses.collect::<Vec<_>>(), token)
+                self.bind_tcp(&addresses.collect::<Vec<_>>(), needs_token)
             }
             Self::Unix(path) => self.bind_unix(path),
         }
     }
 
-    fn bind_tcp(&self, addresses: &[SocketAddr], token: Option<&Token>) -> Result<BoundSocket, ListenError> {
-        if token.is_none() && !addresses.iter().all(|address| address.ip().is_loopback()) {
+    fn bind_tcp(&self, addresses: &[SocketAddr], needs_token: bool) -> Result<BoundSocket, ListenError> {
+        if !needs_token && !addresses.iter().all(|address| address.ip().is_loopback()) {
             return Err(ListenError::NeedsToken(self.clone()));
         }
         let bind = || {

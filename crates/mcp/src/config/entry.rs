@@ -335,8 +335,9 @@ fn port(node: &Node<'_>) -> Result<u16, ConfigError> {
 }
 
 /// `30s`, `500ms`, `1m 30s`: the grammar of the command line, but with a unit.
-fn duration(node: &Node<'_>) -> Result<Duration, ConfigError> {
-    let duration = humantime::parse_duration(node.string()?.trim()).ok().filter(|duration| !duration.is_zero());
+pub(super) fn duration(node: &Node<'_>) -> Result<Duration, ConfigError> {
+    let text = if node.is_number() { "" } else { node.string()? };
+    let duration = humantime::parse_duration(text.trim()).ok().filter(|duration| !duration.is_zero());
     let expected = "a duration with a unit, such as \"500ms\", \"30s\" or \"2m\"";
     duration.ok_or_else(|| node.error(Problem::InvalidValue { expected }))
 }

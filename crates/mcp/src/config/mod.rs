@@ -51,6 +51,7 @@
 //! Words, numbers, paths, addresses, e-mail addresses and UUIDs are none, whatever their names: they also occur as data. What
 //! the configuration marks is always redacted: inputs with `password`, and `clientSecret`.
 
+mod clients;
 mod context;
 mod entry;
 mod env_file;
@@ -68,6 +69,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use self::clients::{ClientConfig, ClientLimits, TokenPlace, WeakToken};
 pub use self::context::{Context, MAX_ENV_FILE, Unavailable, Variables};
 pub use self::env_file::EnvFileProblem;
 pub use self::ignored::{IgnoreReason, IgnoredKey};

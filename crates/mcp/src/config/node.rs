@@ -275,7 +275,7 @@ impl<'a> Node<'a> {
     }
 
     /// An error at the position of the key of this value.
-    fn key_error(&self, problem: Problem) -> ConfigError {
+    pub(super) fn key_error(&self, problem: Problem) -> ConfigError {
         self.error_at(self.key, problem)
     }
 

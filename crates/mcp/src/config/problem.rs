@@ -112,4 +112,38 @@ pub enum Problem {
     /// A command and a URL.
     #[error("`url` cannot be combined with `command`; remove one of the two, or add \"type\"")]
     CommandAndUrl,
+    /// No clients in a file of clients.
+    #[error("no clients: expected {{ \"clients\": {{ \"NAME\": {{ \"token\": \"…\" }} }} }}")]
+    NoClients,
+    /// A client without a token.
+    #[error("missing `token` or `tokenFile`: expected \"token\": \"${{NAME}}\" or \"tokenFile\": \"PATH\"")]
+    NoToken,
+    /// A client with a token and a file with one.
+    #[error("`token` cannot be combined with `tokenFile`; remove one of the two")]
+    TwoTokens,
+    /// A client with the token of another one.
+    #[error("has the token of {other:?}: each client needs its own")]
+    SameToken {
+        /// The name of the other client.
+        other: String,
+    },
+    /// A token that can be guessed, or a text that is none.
+    #[error("{}", super::WeakToken)]
+    WeakToken,
+    /// A variable without a value and without a default.
+    #[error("environment variable {name} is not set; set it")]
+    UnsetVariable {
+        /// The name of the variable.
+        name: String,
+    },
+    /// A key that is not known, where it could mean that something is not restricted.
+    #[error(
+        "unknown key; {}", .suggestion.as_ref().map_or_else(|| format!("expected {known}"), |name| format!("did you mean {name:?}?"))
+    )]
+    UnknownKey {
+        /// The nearest known key.
+        suggestion: Option<String>,
+        /// All known keys.
+        known: String,
+    },
 }

@@ -33,11 +33,12 @@ use rmcp::transport::common::http_header::HEADER_SESSION_ID;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::sync::SetOnce;
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::connections::{Connection, Connections, Phase, Serving, Stalling};
 use super::heads::{Ambiguity, CheckedStream};
+use super::named::{NamedClient, NamedClients};
 use super::origins::{self, Origins};
 use super::peers::Peer;
 use super::reading::{self, Answer, Readable, Unreadable};
@@ -53,6 +54,9 @@ use crate::scanner::Scanner;
 pub struct HttpOptions {
     /// The token that clients must send, as `Authorization: Bearer …`. Default: none.
     pub token: Option<Token>,
+    /// Clients with tokens and servers of their own. If this is set, every client must send one of these tokens or
+    /// [`token`](Self::token). Default: none.
+    pub clients: Option<NamedClients>,
     /// Accepted host names, with or without a port, in addition to `localhost`, `127.0.0.1`, `[::1]` and the address
     /// of the server. Default: none.
     pub hosts: Vec<String>,
@@ -82,6 +86,7 @@ impl Default for HttpOptions {
     fn default() -> Self {
         Self {
             token: None,
+            clients: None,
             hosts: Vec::new(),
             origins: Vec::new(),
             max_body: 1 << 20,
@@ -119,13 +124,14 @@ pub struct HttpServer {
 }
 
 impl HttpServer {
-    /// Listens on `address`, such as `127.0.0.1:8080`; port 0 chooses a free port. Without a token, only loopback
+    /// Listens on `address`, such as `127.0.0.1:8080`; port 0 chooses a free port. If clients need no token, only loopback
     /// addresses are accepted.
     pub async fn bind(address: &str, options: HttpOptions) -> Result<Self, HttpError> {
         for host in &options.hosts {
             host.parse::<http::uri::Authority>().map_err(|_| HttpError::Host(host.clone()))?;
         }
-        let listener = Socket::Tcp(address.to_owned()).listen(options.token.as_ref()).await?;
+        let needs_token = options.token.is_some() || options.clients.is_some();
+        let listener = Socket::Tcp(address.to_owned()).listen(needs_token).await?;
         let address = listener.local_addr().expect("a TCP socket has an address");
         let origins = Origins::new(address, &options.origins).map_err(HttpError::Origin)?;
         Ok(Self { listener, address, origins, options })
@@ -141,7 +147,7 @@ impl HttpServer {
         format!("http://{}{PATH}", self.address)
     }
 
-    /// Serves clients until `stop` is cancelled. Then running calls are cancelled, and connections have two seconds to
+    /// Serves clients until `stop` is cancelled: `server` those without a server of their own. Then running calls are cancelled, and connections have two seconds to
     /// close.
     pub async fn serve(self, server: CodeServer, stop: CancellationToken) {
         let streams = CancellationToken::new();
@@ -154,6 +160,14 @@ impl HttpServer {
             .shortages
             .clone()
             .map(|sink| AbortOnDropHandle::new(tokio::spawn(async move { shortages.report(&sink).await })));
+        let _closing = self.options.clients.as_ref().map(|clients| {
+            let (mut changes, service) = (clients.changes(), Arc::clone(&service));
+            AbortOnDropHandle::new(tokio::spawn(async move {
+                while changes.changed().await.is_ok() {
+                    service.sessions.close_removed().await;
+                }
+            }))
+        });
         let mut connections = JoinSet::new();
         let local_port = self.address.port();
         while let Some((stream, remote, connection)) = accept(&self.listener, &all, &stop).await {
@@ -249,6 +263,7 @@ type HttpResponse = Response<BoxBody<Bytes, Infallible>>;
 struct Service {
     origins: Origins,
     token: Option<Token>,
+    clients: Option<NamedClients>,
     max_body: usize,
     sessions: Arc<Sessions>,
     connections: Connections,
@@ -276,14 +291,14 @@ impl Service {
             .with_json_response(true);
         config.cancellation_token = streams;
         let new = move || {
-            let server = server.clone();
+            let server = sessions::named_client().map_or_else(|| server.clone(), |client| client.server().clone());
             sessions::set_state(server.keeps_state());
             Ok(server)
         };
         let mcp = StreamableHttpService::new(new, Arc::clone(&sessions), config);
         let requests = Requests::new(options.max_requests, connections.max());
-        let (token, held) = (options.token.clone(), Budget::new(MAX_HELD));
-        Self { origins, token, max_body: options.max_body, sessions, connections, requests, held, mcp }
+        let (token, clients, held) = (options.token.clone(), options.clients.clone(), Budget::new(MAX_HELD));
+        Self { origins, token, clients, max_body: options.max_body, sessions, connections, requests, held, mcp }
     }
 
     async fn respond(&self, request: Request<Incoming>, client: &Client) -> HttpResponse {
@@ -317,28 +332,52 @@ impl Service {
 
     /// Responds to a request of a program, or of a page that is accepted.
     async fn respond_to_client(&self, request: Request<Incoming>, client: &Client) -> HttpResponse {
-        if let Some(token) = &self.token
-            && !has_token(&request, token)
-        {
-            let mut response = error(StatusCode::UNAUTHORIZED, "Send the token as `Authorization: Bearer …`.\n");
-            response.headers_mut().insert(WWW_AUTHENTICATE, http::HeaderValue::from_static("Bearer"));
-            return response;
-        }
+        let sender = match self.sender(request.headers()) {
+            Ok(sender) => sender,
+            Err(refusal) => return self.refused(&refusal),
+        };
         let _ = client.authorized.set(());
-        client.connection.receive(self.token.is_some());
-        let (mut head, body) = request.into_parts();
-        accept::normalize(&mut head.headers);
-        let Ok(received) = tokio::time::timeout(READ_TIMEOUT, self.receive(body)).await else {
-            return error(StatusCode::REQUEST_TIMEOUT, "Request body not received in time.\n");
+        client.connection.receive(self.needs_token());
+        let answered = self.answer_to(&sender, request, client);
+        let response = match &sender {
+            Sender::Named(named) => named.removed().run_until_cancelled(answered).await,
+            Sender::Unnamed => Some(answered.await),
         };
-        let handled = match received {
-            Ok((body, charge)) => self.handle(head, body, charge, client).await,
-            Err(refused) => Err(refused),
-        };
-        handled.unwrap_or_else(|refusal| {
+        response.unwrap_or(Err(Refusal::NoToken)).unwrap_or_else(|refusal| {
             client.connection.refuse();
             self.refused(&refusal)
         })
+    }
+
+    /// Receives and handles a request.
+    async fn answer_to(
+        &self,
+        sender: &Sender,
+        request: Request<Incoming>,
+        client: &Client,
+    ) -> Result<HttpResponse, Refusal> {
+        let (mut head, body) = request.into_parts();
+        accept::normalize(&mut head.headers);
+        let received = tokio::time::timeout(READ_TIMEOUT, self.receive(body)).await;
+        let (body, charge) = received.map_err(|_| Refusal::TooSlow)??;
+        self.handle(head, body, charge, client, sender).await
+    }
+
+    /// Whether clients need a token.
+    fn needs_token(&self) -> bool {
+        self.token.is_some() || self.clients.is_some()
+    }
+
+    /// The sender of a request, by its token.
+    fn sender(&self, headers: &HeaderMap) -> Result<Sender, Refusal> {
+        let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let named = self.clients.as_ref().zip(header).and_then(|(clients, header)| clients.of_header(header));
+        let has_token = || self.token.as_ref().zip(header).is_some_and(|(token, header)| token.is_in_header(header));
+        match named {
+            Some(named) => Ok(Sender::Named(named)),
+            None if !self.needs_token() || has_token() => Ok(Sender::Unnamed),
+            None => Err(Refusal::NoToken),
+        }
     }
 
     /// The response to a request that is not handled. Counts it if it is refused for want of room.
@@ -350,7 +389,7 @@ impl Service {
             Refusal::NoRequest(NoRequest::Share(..)) => Some(HttpLimit::Share),
             Refusal::NoRequest(NoRequest::Full(_)) => Some(HttpLimit::Requests),
             Refusal::Sessions => Some(HttpLimit::Sessions),
-            Refusal::TooLong | Refusal::Incomplete | Refusal::Exhausted => None,
+            Refusal::NoToken | Refusal::TooLong | Refusal::TooSlow | Refusal::Incomplete | Refusal::Exhausted => None,
         };
         if let Some(limit) = limit {
             self.connections.shortages().add(limit);
@@ -360,6 +399,12 @@ impl Service {
                 let limit = format!("Request body longer than {} bytes.\n", self.max_body);
                 return error(StatusCode::PAYLOAD_TOO_LARGE, &limit);
             }
+            Refusal::NoToken => {
+                let mut response = error(StatusCode::UNAUTHORIZED, "Send the token as `Authorization: Bearer …`.\n");
+                response.headers_mut().insert(WWW_AUTHENTICATE, http::HeaderValue::from_static("Bearer"));
+                return response;
+            }
+            Refusal::TooSlow => return error(StatusCode::REQUEST_TIMEOUT, "Request body not received in time.\n"),
             Refusal::Incomplete => return error(StatusCode::BAD_REQUEST, "Request body incomplete.\n"),
             Refusal::Exhausted => "Too many large requests and unread responses; try again.\n",
             Refusal::NoRequest(NoRequest::Share(Kind::Stream, _) | NoRequest::Full(Kind::Stream)) => {
@@ -403,13 +448,14 @@ impl Service {
         body: Bytes,
         mut charge: Charge,
         client: &Client,
+        sender: &Sender,
     ) -> Result<HttpResponse, Refusal> {
         charge.add(Scanner::of(&body).memory().saturating_sub(body.len()))?;
         let read = reading::read(&body);
-        let place = self.place(&mut head, read.as_ref().ok().map(|read| &read.message), client.peer)?;
+        let place = self.place(&mut head, read.as_ref().ok().map(|read| &read.message), client.peer, sender)?;
         let serving = client.connection.serve(place.kind() == Kind::Stream);
         let ends_session = head.method == Method::DELETE;
-        let opener = Opener::new(client.peer);
+        let opener = Opener::new(client.peer, sender.named().cloned());
         let mut response = opener.scope(self.answer(head, &body, read)).await;
         drop(charge);
         if opener.was_refused() {
@@ -420,7 +466,8 @@ impl Service {
         }
         let length = response.body().size_hint().exact().and_then(|length| usize::try_from(length).ok());
         let kept = (serving, place, self.held.charge(length.unwrap_or_default())?);
-        Ok(response.map(|body| KeepingBody { body, rest: Bytes::new(), _kept: kept }.boxed()))
+        let removed = sender.named().map(|named| Box::pin(named.removed().clone().cancelled_owned()));
+        Ok(response.map(|body| KeepingBody { body, rest: Bytes::new(), removed, _kept: kept }.boxed()))
     }
 
     /// Takes a place for a request with this message. The head then names its client.
@@ -429,14 +476,25 @@ impl Service {
         head: &mut Parts,
         message: Option<&ClientJsonRpcMessage>,
         peer: Option<Peer>,
+        sender: &Sender,
     ) -> Result<Place, Refusal> {
         let kind = if head.method == Method::GET { Kind::Stream } else { Kind::of(message) };
         let session = head.headers.get(HEADER_SESSION_ID).and_then(|id| id.to_str().ok());
-        let client = match session.filter(|id| self.sessions.is_open(id)) {
-            Some(session) => clients::Client::of_session(session),
-            None => requests::client_without_session(peer.map(|peer| peer.remote.ip().to_canonical()), message),
+        let open = session.filter(|id| self.sessions.is_open(id));
+        let own = open.filter(|id| self.sessions.is_of(id, sender.named()));
+        let is_foreign = open.is_some() && own.is_none();
+        let client = match (sender, own) {
+            (Sender::Named(named), _) => named.identity(),
+            (Sender::Unnamed, Some(session)) => clients::Client::of_session(session),
+            (Sender::Unnamed, None) => {
+                requests::client_without_session(peer.map(|peer| peer.remote.ip().to_canonical()), message)
+            }
         };
         head.extensions.insert(client);
+        if is_foreign {
+            // For this client, the session does not exist.
+            head.headers.insert(HEADER_SESSION_ID, http::HeaderValue::from_static(NO_SESSION));
+        }
         if kind == Kind::Stream && self.connections.are_streams_unwanted() {
             return Err(NoRequest::Full(kind).into());
         }
@@ -493,10 +551,26 @@ fn unreadable(answer: &Answer) -> HttpResponse {
     response
 }
 
+/// The sender of a request that is accepted.
+enum Sender {
+    /// A client without a server of its own.
+    Unnamed,
+    Named(NamedClient),
+}
+
+impl Sender {
+    fn named(&self) -> Option<&NamedClient> {
+        if let Self::Named(named) = self { Some(named) } else { None }
+    }
+}
+
 /// Why a request is not handled.
 #[derive(Debug, Clone, Copy)]
 enum Refusal {
+    /// The request has no token that is accepted.
+    NoToken,
     TooLong,
+    TooSlow,
     Incomplete,
     /// The memory budget does not cover the request.
     Exhausted,
@@ -523,6 +597,8 @@ struct KeepingBody {
     body: BoxBody<Bytes, Infallible>,
     /// The part of the last frame of `body` that is not taken yet.
     rest: Bytes,
+    /// Fires when the client is no longer accepted: then the body ends.
+    removed: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     _kept: (Serving, Place, Charge),
 }
 
@@ -531,6 +607,11 @@ impl Body for KeepingBody {
     type Error = Infallible;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(removed) = &mut self.removed
+            && removed.as_mut().poll(cx).is_ready()
+        {
+            return Poll::Ready(None);
+        }
         while self.rest.is_empty() {
             let Some(Ok(frame)) = ready!(Pin::new(&mut self.body).poll_frame(cx)) else { return Poll::Ready(None) };
             match frame.into_data() {
@@ -566,11 +647,6 @@ fn closing(mut response: HttpResponse) -> HttpResponse {
     response
 }
 
-fn has_token(request: &Request<Incoming>, token: &Token) -> bool {
-    let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    header.is_some_and(|value| token.is_in_header(value))
-}
-
 fn unavailable(line: &str) -> HttpResponse {
     let mut response = error(StatusCode::SERVICE_UNAVAILABLE, line);
     response.headers_mut().insert(RETRY_AFTER, http::HeaderValue::from_static(RETRY_SECONDS));
@@ -583,6 +659,9 @@ fn error(status: StatusCode, line: &str) -> HttpResponse {
     response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static("text/plain; charset=utf-8"));
     response
 }
+
+/// The id of no session: theirs are UUIDs.
+const NO_SESSION: &str = "none";
 
 /// The path of the MCP endpoint.
 const PATH: &str = "/mcp";

@@ -36,6 +36,7 @@ mod lines;
 mod live;
 mod media;
 mod missing;
+mod named;
 mod options;
 mod origins;
 mod own_tools;
@@ -46,6 +47,7 @@ mod progress;
 mod question;
 mod reading;
 mod requests;
+mod restricted;
 mod results;
 mod run;
 pub mod search;
@@ -71,7 +73,7 @@ use tokio::sync::Semaphore;
 use crate::text::make_visible;
 use finder::Searched;
 use own_tools::OwnTool;
-use programs::Programs;
+use programs::ProgramPlaces;
 use results::Results;
 use session::{Session, States};
 use suspended::Suspended;
@@ -80,8 +82,10 @@ pub use catalog::{Catalog, FoundTool, Instructions, Page, Query, UnknownNamespac
 pub use http::{HttpError, HttpOptions, HttpServer};
 pub use lines::LineTransport;
 pub use missing::{Missing, Namespaces};
+pub use named::{NamedClient, NamedClients};
 pub use options::{AbsentTool, Layout, ProviderSource, ServerOptions, Unavailability, UnavailableNamespace};
 pub use question::{Question, UnshowableCall, question, whole_question};
+pub use restricted::{Grant, Restricted};
 pub use shortages::{HttpLimit, Shortage, ShortageSink};
 pub use state::{MAX_ENTRY_BYTES, MAX_KEY_BYTES, MAX_STATE_BYTES, Snippet, StateOptions};
 
@@ -110,7 +114,7 @@ struct Inner {
     cache: Mutex<CatalogCache>,
     /// Limits concurrent work on the catalog, which runs on blocking threads.
     turns: Arc<Semaphore>,
-    programs: Programs,
+    programs: ProgramPlaces,
     /// Results that were too large to show.
     results: Arc<Results>,
     states: States,
@@ -153,10 +157,26 @@ impl CodeServer {
         let (since, results) = (Mutex::new(Instant::now()), Arc::default());
         let cache = Mutex::new(CatalogCache::new(source.providers(), &source, &options, &results, &turns));
         let source = Box::new(source);
-        let programs = Programs::new(options.max_programs);
+        let programs = ProgramPlaces::new(options.max_programs);
         let states = States::new(&options.state, &executor);
         let session = states.session();
         let suspended = Arc::new(Suspended::new(options.max_programs, options.approval_timeout));
+        let inner = Inner { executor, source, options, since, cache, turns, programs, results, states, suspended };
+        Self { inner: Arc::new(inner), session }
+    }
+
+    /// Creates a server for one client or a group of clients, which has other providers and options than this one. Both share the
+    /// executor, the places of programs ([`max_programs`](ServerOptions::max_programs) of `options` are how many of them the
+    /// new one may take), and the memory for results and states. What programs keep for later ones is not shared.
+    #[must_use]
+    pub fn for_client(&self, source: impl ProviderSource + 'static, options: ServerOptions) -> Self {
+        let Inner { executor, turns, programs, results, states, suspended, .. } = &*self.inner;
+        let cache = Mutex::new(CatalogCache::new(source.providers(), &source, &options, results, turns));
+        let (executor, turns, results) = (Arc::clone(executor), Arc::clone(turns), Arc::clone(results));
+        let programs = programs.part(options.max_programs);
+        let states = states.for_client(&options.state);
+        let (session, suspended) = (states.session(), Arc::clone(suspended));
+        let (source, since) = (Box::new(source), Mutex::new(Instant::now()));
         let inner = Inner { executor, source, options, since, cache, turns, programs, results, states, suspended };
         Self { inner: Arc::new(inner), session }
     }

@@ -8,6 +8,8 @@ use std::net::{IpAddr, SocketAddr};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use crate::clients::Client;
+
 /// The two ends of a TCP connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Peer {
@@ -16,13 +18,15 @@ pub(super) struct Peer {
     pub(super) local_port: u16,
 }
 
-/// The user or address that opens a session.
+/// The user, address or named client that opens a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Owner {
     /// A user of this machine, by id.
     User(u32),
     /// An address, where the user is not known.
     Address(IpAddr),
+    /// A client with a token of its own.
+    Named(Client),
 }
 
 /// Finds the owners of connections. The tables of the system are long, so that one reading serves all who wait for it.

@@ -11,6 +11,33 @@ use tokio::sync::oneshot;
 use super::places::Places;
 use crate::clients::Client;
 
+/// The permits of a server, and how many of them it may use.
+pub(super) struct ProgramPlaces {
+    all: Programs,
+    /// The part of the server; `None` if it may use all.
+    part: Option<Programs>,
+}
+
+impl ProgramPlaces {
+    pub(super) fn new(permits: usize) -> Self {
+        Self { all: Programs::new(permits), part: None }
+    }
+
+    /// At most this number of the same permits.
+    pub(super) fn part(&self, permits: usize) -> Self {
+        Self { all: self.all.clone(), part: Some(Programs::new(permits)) }
+    }
+
+    /// Waits for a permit, as [`Programs::permit`].
+    pub(super) async fn permit(&self, client: Client, is_shared: bool) -> Option<(Permit, Option<Permit>)> {
+        let part = match &self.part {
+            Some(part) => Some(part.permit(client, false).await?),
+            None => None,
+        };
+        Some((self.all.permit(client, is_shared).await?, part))
+    }
+}
+
 /// The permits of a server. Cheap to clone; clones share them.
 #[derive(Clone)]
 pub(super) struct Programs(Arc<Mutex<State>>);

@@ -16,7 +16,6 @@ use serde_json::{Map, Value as Json, json};
 use tokio::sync::mpsc;
 
 use super::approvals::{ApprovedTools, ClientUser};
-use super::programs::Permit;
 use super::progress::{Recipient, Reporting};
 use super::results::{self, Results};
 use super::{CodeServer, ServerOptions, media};
@@ -87,7 +86,7 @@ impl Caller {
     }
 
     /// Waits for a permit to run a program or to call a tool, unless the client cancels it.
-    pub(super) async fn permit(&self, server: &CodeServer) -> Option<Permit> {
+    pub(super) async fn permit(&self, server: &CodeServer) -> Option<impl Sized + use<>> {
         let permit = server.inner.programs.permit(self.client, self.is_shared);
         self.origin.ended.run_until_cancelled(permit).await.flatten()
     }

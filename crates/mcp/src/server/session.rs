@@ -64,10 +64,19 @@ impl States {
     pub(super) fn new(options: &StateOptions, executor: &Arc<dyn Executor>) -> Self {
         let turns = Arc::new(Semaphore::new(MAX_CONCURRENT));
         let means = Means { turns, checker: Arc::new(Checker::new(executor)) };
+        Self::within(Budget::new(state::MAX_TOTAL_BYTES), means, options)
+    }
+
+    fn within(budget: Budget, means: Means, options: &StateOptions) -> Self {
         let new = |store: &Arc<dyn StateStore>| Arc::new(State::new(store, options, &means));
         let shared = options.shared.as_ref().map(|store| Arc::new(OnceLock::from(new(store))));
         let none = Arc::new(State::none(options, &means));
-        Self { shared, none, budget: Budget::new(state::MAX_TOTAL_BYTES), means }
+        Self { shared, none, budget, means }
+    }
+
+    /// The states of other clients, within the same budget.
+    pub(super) fn for_client(&self, options: &StateOptions) -> Self {
+        Self::within(self.budget.clone(), self.means.clone(), options)
     }
 
     /// A session of a new client.

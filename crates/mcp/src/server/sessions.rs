@@ -21,6 +21,7 @@ use rmcp::transport::streamable_http_server::session::local::{
 use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId, SessionManager};
 use tokio::time::Instant;
 
+use super::named::NamedClient;
 use super::peers::{Owner, Owners, Peer};
 
 /// Returns whether a session keeps values or snippets that its client would lose.
@@ -38,6 +39,8 @@ struct Inner {
 /// The data of a request for the session that it opens.
 pub(super) struct Opener {
     peer: Option<Peer>,
+    /// The client, if it has a token of its own.
+    named: Option<NamedClient>,
     keeps_state: Mutex<Option<KeepsState>>,
     was_refused: AtomicBool,
 }
@@ -48,8 +51,8 @@ tokio::task_local! {
 }
 
 impl Opener {
-    pub(super) fn new(peer: Option<Peer>) -> Arc<Self> {
-        Arc::new(Self { peer, keeps_state: Mutex::default(), was_refused: AtomicBool::new(false) })
+    pub(super) fn new(peer: Option<Peer>, named: Option<NamedClient>) -> Arc<Self> {
+        Arc::new(Self { peer, named, keeps_state: Mutex::default(), was_refused: AtomicBool::new(false) })
     }
 
     /// Handles the request, which may open a session.
@@ -61,6 +64,11 @@ impl Opener {
     pub(super) fn was_refused(&self) -> bool {
         self.was_refused.load(Ordering::Relaxed)
     }
+}
+
+/// The client of the request that is handled, if it has a token of its own.
+pub(super) fn named_client() -> Option<NamedClient> {
+    OPENER.try_with(|opener| opener.named.clone()).ok().flatten()
 }
 
 /// Sets the function that says whether the session that the current request opens keeps something.
@@ -80,6 +88,8 @@ struct Table {
 
 struct Session {
     owner: Option<Owner>,
+    /// The only client that may use the session, if it has a token of its own; otherwise all others may.
+    named: Option<NamedClient>,
     keeps_state: Option<KeepsState>,
     /// The pending calls.
     calls: Vec<RequestId>,
@@ -210,6 +220,23 @@ impl Sessions {
         self.0.table().open.contains_key(id)
     }
 
+    /// Whether this client may use an open session: the client that opened it, or any other one without a token of its own.
+    pub(super) fn is_of(&self, id: &str, client: Option<&NamedClient>) -> bool {
+        self.0.table().open.get(id).is_some_and(|session| match (&session.named, client) {
+            (Some(named), Some(client)) => named.is(client),
+            (None, None) => true,
+            _ => false,
+        })
+    }
+
+    /// Closes the sessions of named clients that are no longer accepted.
+    pub(super) async fn close_removed(&self) {
+        let is_removed =
+            |session: &mut Session| session.named.as_ref().is_some_and(|named| named.removed().is_cancelled());
+        let removed: Vec<_> = self.0.table().open.extract_if(|_, session| is_removed(session)).collect();
+        join_all(removed.iter().map(|(id, session)| self.0.end(id, &session.calls))).await;
+    }
+
     /// Closes all sessions and cancels their calls.
     pub(super) async fn close_all(&self) {
         let all = std::mem::take(&mut self.0.table().open);
@@ -235,9 +262,11 @@ impl Inner {
     async fn admit(self: &Arc<Self>) -> Result<(Opening<'_>, Option<Owner>, Option<KeepsState>), SessionsError> {
         let opener = OPENER.try_with(Arc::clone).ok();
         let peer = opener.as_ref().and_then(|opener| opener.peer);
-        let owner = match peer {
-            Some(peer) => Some(self.owners.owner(peer).await),
-            None => None,
+        let named = opener.as_ref().and_then(|opener| opener.named.as_ref());
+        let owner = match (named, peer) {
+            (Some(named), _) => Some(Owner::Named(named.identity())),
+            (None, Some(peer)) => Some(self.owners.owner(peer).await),
+            (None, None) => None,
         };
         let admitted = self.table().admit(owner, Instant::now());
         if let (Err(_), Some(opener)) = (&admitted, &opener) {
@@ -315,8 +344,14 @@ impl SessionManager for Sessions {
         let (_opening, owner, keeps_state) = self.0.admit().await?;
         let (id, transport) = self.0.local.create_session().await?;
         let (calls, has_called, last_use) = (Vec::new(), false, Instant::now());
-        let session = Session { owner, keeps_state, calls, has_called, last_use };
+        let named = named_client();
+        let removed = named.as_ref().map(|named| named.removed().clone());
+        let session = Session { owner, named, keeps_state, calls, has_called, last_use };
         self.0.table().open.insert(id.clone(), session);
+        if removed.is_some_and(|removed| removed.is_cancelled()) {
+            self.0.close(&id).await; // `close_removed` may have come before.
+            return Err(SessionError::SessionServiceTerminated.into());
+        }
         Ok((id, transport))
     }
 
@@ -414,7 +449,7 @@ mod tests {
             self.count += 1;
             let (id, calls) = (SessionId::from(self.count.to_string()), Vec::new());
             let (keeps_state, last_use) = (None, self.now);
-            let session = Session { owner, keeps_state, calls, has_called: false, last_use };
+            let session = Session { owner, named: None, keeps_state, calls, has_called: false, last_use };
             self.table.open.insert(id.clone(), session);
             Ok((id, displaced))
         }

@@ -47,27 +47,38 @@ pub(super) fn provider(
 ) -> Option<Provider> {
     let capabilities = &info.capabilities;
     let is_modern = info.protocol_version >= ProtocolVersion::V_2026_07_28;
-    let passes = |tool: &str| options.filter.passes(tool, execbox::Effect::ReadOnly);
+    let passes = |method: &str| {
+        tool_of_feature(method).is_none_or(|tool| options.filter.passes(tool, execbox::Effect::ReadOnly))
+    };
     let has_resources = capabilities.resources.is_some();
     let methods: [(&'static str, Request, bool); 7] = [
         (LIST_PROMPTS, list_prompts, capabilities.prompts.is_some()),
         (GET_PROMPT, get_prompt, capabilities.prompts.is_some()),
-        (LIST_RESOURCES, list_resources, has_resources && passes(resources::LIST)),
-        (LIST_TEMPLATES, list_templates, has_resources && passes(resources::LIST)),
-        (READ_RESOURCE, read_resource, has_resources && passes(resources::READ)),
+        (LIST_RESOURCES, list_resources, has_resources && passes(LIST_RESOURCES)),
+        (LIST_TEMPLATES, list_templates, has_resources && passes(LIST_TEMPLATES)),
+        (READ_RESOURCE, read_resource, has_resources && passes(READ_RESOURCE)),
         (COMPLETE, complete, capabilities.completions.is_some()),
         (SET_LEVEL, set_level, capabilities.logging.is_some() && !is_modern),
     ];
     let methods = methods.into_iter().filter(|(.., is_answered)| *is_answered);
     let mut tools: Vec<_> = methods.map(|(method, request, _)| passed_on(method, request, router, options)).collect();
     let has_subscriptions = capabilities.resources.as_ref().is_some_and(|resources| resources.subscribe == Some(true));
-    if has_subscriptions && passes(resources::READ) {
+    if has_subscriptions && passes(SUBSCRIBE) {
         tools.push(subscribe(router));
     }
     if tools.is_empty() {
         return None;
     }
     Provider::builder(name).tools(tools).build().ok()
+}
+
+/// The tool of programs that has the purpose of a request, and whose filters apply to it; `None` if there is none.
+pub(crate) fn tool_of_feature(method: &str) -> Option<&'static str> {
+    match method {
+        LIST_RESOURCES | LIST_TEMPLATES => Some(resources::LIST),
+        READ_RESOURCE | SUBSCRIBE => Some(resources::READ),
+        _ => None,
+    }
 }
 
 /// Makes a request of its parameters.

@@ -77,7 +77,8 @@ pub(crate) use lenient::{next_cursor, take_entries};
 pub use child::{ChildCommand, LineSink};
 pub use failure::ServerFailure;
 pub(crate) use features::{
-    COMPLETE, GET_PROMPT, LIST_PROMPTS, LIST_RESOURCES, LIST_TEMPLATES, READ_RESOURCE, SET_LEVEL, SUBSCRIBE, WatchPlace,
+    COMPLETE, GET_PROMPT, LIST_PROMPTS, LIST_RESOURCES, LIST_TEMPLATES, READ_RESOURCE, SET_LEVEL, SUBSCRIBE,
+    WatchPlace, tool_of_feature,
 };
 pub use handle::Upstream;
 

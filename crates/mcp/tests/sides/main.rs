@@ -16,6 +16,7 @@ mod lenient;
 mod live;
 mod logins;
 mod mutated;
+mod named;
 mod oauth;
 mod reading;
 mod remote;

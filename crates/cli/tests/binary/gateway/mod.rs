@@ -2,6 +2,7 @@
 
 mod approvals;
 mod certificates;
+mod clients;
 mod configuration;
 mod keyring;
 mod login;
