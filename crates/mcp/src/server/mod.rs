@@ -167,7 +167,7 @@ impl CodeServer {
 
     /// Creates a server for one client or a group of clients, which has other providers and options than this one. Both share the
     /// executor, the places of programs ([`max_programs`](ServerOptions::max_programs) of `options` are how many of them the
-    /// new one may take), and the memory for results and states. What programs keep for later ones is not shared.
+    /// new one may take), and the memory for results and states. What programs keep for later ones is not shared; requests without a session have a state, too.
     #[must_use]
     pub fn for_client(&self, source: impl ProviderSource + 'static, options: ServerOptions) -> Self {
         let Inner { executor, turns, programs, results, states, suspended, .. } = &*self.inner;

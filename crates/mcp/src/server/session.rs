@@ -53,8 +53,10 @@ impl Session {
 /// The states of all clients.
 pub(super) struct States {
     shared: Option<Arc<OnceLock<Arc<State>>>>,
-    /// The state of clients without a session, if no state is shared.
-    none: Arc<State>,
+    /// The state of requests without a session, if no state is shared.
+    sessionless: Arc<State>,
+    /// Whether `sessionless` keeps anything: it does if the server is for one client only.
+    is_of_one_client: bool,
     /// The memory budget of all states in memory.
     budget: Budget,
     means: Means,
@@ -64,19 +66,22 @@ impl States {
     pub(super) fn new(options: &StateOptions, executor: &Arc<dyn Executor>) -> Self {
         let turns = Arc::new(Semaphore::new(MAX_CONCURRENT));
         let means = Means { turns, checker: Arc::new(Checker::new(executor)) };
-        Self::within(Budget::new(state::MAX_TOTAL_BYTES), means, options)
+        Self::within(Budget::new(state::MAX_TOTAL_BYTES), means, options, false)
     }
 
-    fn within(budget: Budget, means: Means, options: &StateOptions) -> Self {
+    fn within(budget: Budget, means: Means, options: &StateOptions, is_of_one_client: bool) -> Self {
         let new = |store: &Arc<dyn StateStore>| Arc::new(State::new(store, options, &means));
         let shared = options.shared.as_ref().map(|store| Arc::new(OnceLock::from(new(store))));
-        let none = Arc::new(State::none(options, &means));
-        Self { shared, none, budget, means }
+        let sessionless = Arc::new(match is_of_one_client {
+            true => State::in_memory(&budget, options, &means),
+            false => State::none(options, &means),
+        });
+        Self { shared, sessionless, is_of_one_client, budget, means }
     }
 
     /// The states of other clients, within the same budget.
     pub(super) fn for_client(&self, options: &StateOptions) -> Self {
-        Self::within(self.budget.clone(), self.means.clone(), options)
+        Self::within(self.budget.clone(), self.means.clone(), options, true)
     }
 
     /// A session of a new client.
@@ -97,9 +102,9 @@ impl CodeServer {
 
     /// The state of the client that sends a request.
     pub(super) fn state(&self, context: &RequestContext<RoleServer>) -> Arc<State> {
-        let States { none, budget, means, .. } = &self.inner.states;
-        if self.has_no_state(context) {
-            return Arc::clone(none);
+        let States { shared, sessionless, budget, means, .. } = &self.inner.states;
+        if shared.is_none() && run::is_sessionless(context) {
+            return Arc::clone(sessionless);
         }
         let own = || Arc::new(State::in_memory(budget, &self.inner.options.state, means));
         Arc::clone(self.session.state.get_or_init(own))
@@ -111,6 +116,7 @@ impl CodeServer {
     }
 
     pub(super) fn has_no_state(&self, context: &RequestContext<RoleServer>) -> bool {
-        self.inner.states.shared.is_none() && run::is_sessionless(context)
+        let States { shared, is_of_one_client, .. } = &self.inner.states;
+        shared.is_none() && !is_of_one_client && run::is_sessionless(context)
     }
 }

@@ -43,7 +43,7 @@ pub(super) use update::update;
 #[derive(Clone, Default)]
 pub struct StateOptions {
     /// One state for all clients, such as a file. Default: a state in memory for each session, which ends with the session.
-    /// Clients without sessions over HTTP have none.
+    /// Clients without sessions over HTTP have none, unless the [server](super::CodeServer::for_client) is for one client only.
     pub shared: Option<Arc<dyn StateStore>>,
     /// Checks and compiles snippets. Default: none; then there is no namespace `snippets`. The engine compiles them, too, in an
     /// execution of its own, while the program that saves one waits: a pool of runners needs one more than
