@@ -7,6 +7,9 @@
 //! The environment has `TOKEN` (`ghp_A1b2C3d4`), `CI_TOKEN` (`0123456789-of-ci`), `PROJECT` (`/work/shop`), `MODE` (`production`) and `EMPTY`. The workspace
 //! folder is `/work/shop`, the home directory `/srv/ann`. In the workspace folder are the files of [`ENV_FILES`]. The value of
 //! every input is `answer to ID`, except that the input `none` has none.
+//!
+//! The cases in `tests/always` have after `---` the configuration in which the server `shop` always allows its tool
+//! `delete-order`, or why there is none.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -14,7 +17,9 @@ use std::{env, fs};
 use execbox::Limits;
 use execbox::transport::Token;
 use execbox_mcp::Pattern;
-use execbox_mcp::config::{ClientConfig, Config, Context, Input, ServerConfig, TokenPlace, Transport, Unavailable};
+use execbox_mcp::config::{
+    ClientConfig, Config, Context, Input, ServerConfig, TokenPlace, Transport, Unavailable, always_allow,
+};
 use execbox_mcp::oauth::OAuthClient;
 use execbox_mcp::upstream::{HttpProtocol, ResultFormat};
 use execbox_testkit::cases::{Case, CaseFile};
@@ -27,6 +32,16 @@ fn configurations_are_read_as_expected() {
 #[test]
 fn files_of_clients_are_read_as_expected() {
     assert!(check("clients", read_clients) >= 20);
+}
+
+#[test]
+fn tools_are_added_to_configurations_as_expected() {
+    let added = |text: &str| match always_allow(text, &Shop, "shop", ["delete-order", "delete_order"]) {
+        Ok(Some(edited)) => edited.text + "\n",
+        Ok(None) => "as before\n".to_owned(),
+        Err(error) => format!("error: {error}\n"),
+    };
+    assert!(check("always", added) >= 20);
 }
 
 /// Compares the cases in a directory with what `read` makes of them. Returns how many there are.

@@ -24,8 +24,14 @@ pub(super) fn read(name: &str, node: &Node<'_>, scope: Scope<'_>) -> Entry {
     Entry { name: name.to_owned(), server, ignored: ignored_keys(name, node, kind, uses_own) }
 }
 
+/// The patterns of tools whose calls need no approval.
+pub(super) fn never_asked(node: &Node<'_>) -> Result<Vec<Pattern>, ConfigError> {
+    let entry = RawEntry::read(node)?;
+    Ok(entry.never_ask.iter().map(|node| Pattern::new(&*node.text())).collect())
+}
+
 /// Whether an entry is disabled, whatever else it has.
-fn is_disabled(node: &Node<'_>) -> bool {
+pub(super) fn is_disabled(node: &Node<'_>) -> bool {
     let members = node.members().unwrap_or_default();
     let is = |key: &str, value: bool| {
         let mut found = members.iter().filter(|(other, _)| *other == key);

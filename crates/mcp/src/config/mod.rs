@@ -53,6 +53,7 @@
 
 mod clients;
 mod context;
+mod edit;
 mod entry;
 mod env_file;
 mod ignored;
@@ -71,6 +72,7 @@ use std::time::Duration;
 
 pub use self::clients::{ClientConfig, ClientLimits, TokenPlace, WeakToken};
 pub use self::context::{Context, MAX_ENV_FILE, Unavailable, Variables};
+pub use self::edit::{EditError, Edited, always_allow};
 pub use self::env_file::EnvFileProblem;
 pub use self::ignored::{IgnoreReason, IgnoredKey};
 pub use self::input::{Input, InputKind, InputOption};
@@ -164,7 +166,7 @@ impl Config {
     pub fn read(&mut self, text: &str, context: &dyn Context) -> Result<(), ConfigError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let format = Format::of(text, context.file_name().as_deref());
-        let entries = node::parse(text, format, |file| tables::entries(&file, format, context))?;
+        let entries = node::parse::<_, ConfigError>(text, format, |file| tables::entries(&file, format, context))?;
         for Entry { name, server, ignored } in entries {
             self.ignored.extend(ignored);
             match server {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::ops::Range;
 
 use execbox::core::names::is_property_name;
 use jsonc_parser::ast::Value as JsonValue;
@@ -44,11 +45,11 @@ enum Kind<'a> {
 }
 
 /// Parses a file, and calls `read` with its value. JSON may have comments and trailing commas.
-pub(super) fn parse<T>(
+pub(super) fn parse<T, E: From<ConfigError>>(
     text: &str,
     format: Format,
-    read: impl FnOnce(Node<'_>) -> Result<T, ConfigError>,
-) -> Result<T, ConfigError> {
+    read: impl FnOnce(Node<'_>) -> Result<T, E>,
+) -> Result<T, E> {
     let places = Places::new(text);
     let root = |value, key| Node { value, path: String::new(), key, places: &places };
     match format {
@@ -91,6 +92,17 @@ fn toml_error(places: &Places<'_>, error: &toml::de::Error) -> ConfigError {
     ConfigError { path: String::new(), line, column, problem }
 }
 
+/// A part of a file, without its place, comments and white space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Token<'a> {
+    Key(&'a str),
+    /// The beginning of an object or an array.
+    Open,
+    Close,
+    /// Another value, as it is written.
+    Scalar(&'a str),
+}
+
 impl<'a> Value<'a> {
     fn kind(self) -> Kind<'a> {
         match self {
@@ -115,11 +127,15 @@ impl<'a> Value<'a> {
         }
     }
 
-    fn start(self) -> usize {
+    fn range(self) -> Range<usize> {
         match self {
-            Self::Json(value) => value.start(),
-            Self::Toml(value) => value.span().start,
+            Self::Json(value) => value.start()..value.end(),
+            Self::Toml(value) => value.span(),
         }
+    }
+
+    fn start(self) -> usize {
+        self.range().start
     }
 
     /// The items of an array, otherwise none.
@@ -151,6 +167,22 @@ impl<'a> Value<'a> {
             }
             Self::Json(_) => Vec::new(),
         }
+    }
+}
+
+impl<'a> Value<'a> {
+    /// Recurses as deep as the file is nested, which the parsers limit.
+    fn add_tokens(self, text: &'a str, tokens: &mut Vec<Token<'a>>) {
+        if !matches!(self.kind(), Kind::Array | Kind::Object) {
+            return tokens.push(Token::Scalar(text.get(self.range()).unwrap_or_default()));
+        }
+        tokens.push(Token::Open);
+        self.items().into_iter().for_each(|item| item.add_tokens(text, tokens));
+        for (name, _, member) in self.members() {
+            tokens.push(Token::Key(name));
+            member.add_tokens(text, tokens);
+        }
+        tokens.push(Token::Close);
     }
 }
 
@@ -267,6 +299,28 @@ impl<'a> Node<'a> {
 
     pub(super) fn path(&self) -> &str {
         &self.path
+    }
+
+    /// The text of the file, without a byte order mark.
+    pub(super) fn file_text(&self) -> &'a str {
+        self.places.text
+    }
+
+    /// The place of the value in the file, in bytes. Of a table of TOML, that of its first header or key.
+    pub(super) fn range(&self) -> Range<usize> {
+        self.value.range()
+    }
+
+    /// The offset of the value's key in the file, in bytes.
+    pub(super) fn key_start(&self) -> usize {
+        self.key
+    }
+
+    /// The keys and values in this one, in the order of the file.
+    pub(super) fn tokens(&self) -> Vec<Token<'a>> {
+        let mut tokens = Vec::new();
+        self.value.add_tokens(self.places.text, &mut tokens);
+        tokens
     }
 
     /// An error at the position of this value.

@@ -28,21 +28,13 @@ pub(super) fn entries(file: &Node<'_>, format: Format, context: &dyn Context) ->
     tables.inputs.sort_by_key(|item| matches!(item, Item::Invalid { id: None, .. }));
     let left = Cell::new(MAX_VALUES);
     let scope = Scope { context, inputs: &tables.inputs, expands: format == Format::Json, left: &left };
-    let workspace = context.workspace_folder();
-    let project = workspace.as_deref().and_then(|workspace| tables.project_of(workspace));
-    let mut entries = Vec::new();
-    for table in &tables.all {
-        let servers = table.servers.entries()?;
-        // As in JSON.parse, the last of two equal keys counts.
-        let last: HashMap<_, _> = servers.iter().enumerate().map(|(at, (name, _))| (*name, at)).collect();
-        for (at, (name, node)) in servers.iter().enumerate() {
-            let is_overridden = (last[name] != at).then_some(SkipReason::Overridden);
-            entries.push(match is_overridden.or_else(|| tables.exclusion(name, table, project)) {
-                Some(reason) => Entry { name: (*name).to_owned(), server: Err(reason), ignored: Vec::new() },
-                None => entry::read(name, node, scope),
-            });
-        }
-    }
+    let located = tables.located(context)?.into_iter();
+    let mut entries: Vec<_> = located
+        .map(|Located { name, node, exclusion }| match exclusion {
+            Some(reason) => Entry { name: name.to_owned(), server: Err(reason), ignored: Vec::new() },
+            None => entry::read(name, &node, scope),
+        })
+        .collect();
     for item in &tables.exposed {
         if !expose(item, &mut entries)
             && let Some(first) = entries.first_mut()
@@ -51,6 +43,22 @@ pub(super) fn entries(file: &Node<'_>, format: Format, context: &dyn Context) ->
         }
     }
     Ok(entries)
+}
+
+/// The entries with this name that are used.
+pub(super) fn used<'a>(file: &Node<'a>, name: &str, context: &dyn Context) -> Result<Vec<Node<'a>>, ConfigError> {
+    let mut tables = Tables::default();
+    tables.read(file)?;
+    let named = tables.located(context)?.into_iter().filter(|entry| entry.name == name && entry.exclusion.is_none());
+    Ok(named.map(|entry| entry.node).filter(|node| !entry::is_disabled(node)).collect())
+}
+
+/// An entry of a file.
+struct Located<'a> {
+    name: &'a str,
+    node: Node<'a>,
+    /// Why another part of the file excludes the entry.
+    exclusion: Option<SkipReason>,
 }
 
 /// Adds an item of `expose` to the servers that it names. Returns whether there is one.
@@ -153,6 +161,24 @@ impl<'a> Tables<'a> {
 
     fn add(&mut self, servers: Node<'a>, project: Option<usize>) {
         self.all.push(Table { servers, project });
+    }
+
+    /// The entries of all tables, in their order.
+    fn located(&self, context: &dyn Context) -> Result<Vec<Located<'a>>, ConfigError> {
+        let workspace = context.workspace_folder();
+        let project = workspace.as_deref().and_then(|workspace| self.project_of(workspace));
+        let mut located = Vec::new();
+        for table in &self.all {
+            let servers = table.servers.entries()?;
+            // As in JSON.parse, the last of two equal keys counts.
+            let last: HashMap<_, _> = servers.iter().enumerate().map(|(at, (name, _))| (*name, at)).collect();
+            for (at, (name, node)) in servers.into_iter().enumerate() {
+                let is_overridden = (last[name] != at).then_some(SkipReason::Overridden);
+                let exclusion = is_overridden.or_else(|| self.exclusion(name, table, project));
+                located.push(Located { name, node, exclusion });
+            }
+        }
+        Ok(located)
     }
 
     /// The index of the innermost project that contains a folder.
