@@ -47,7 +47,9 @@ struct Inner {
 }
 
 struct Member {
+    /// The entry of the server without `ask`, which changes nothing about the connection.
     config: ServerConfig,
+    ask: Mutex<AskFilter>,
     namespace: String,
     options: UpstreamOptions,
     on_stderr: Option<LineSink>,
@@ -145,8 +147,8 @@ impl Servers {
         servers
     }
 
-    /// Replaces the configuration. Servers with the same namespace and an equal configuration keep their connection. Others are
-    /// closed when their providers are no longer in use, and new servers are started in the background. Does nothing after
+    /// Replaces the configuration. Servers with the same namespace and an equal configuration, apart from
+    /// [`ServerConfig::ask`], keep their connection. Others are closed when their providers are no longer in use, and new servers are started in the background. Does nothing after
     /// [`close`](Self::close).
     ///
     /// A [`CodeServer`](crate::server::CodeServer) uses the providers that it read last:
@@ -164,18 +166,23 @@ impl Servers {
         let before = std::mem::replace(&mut *self.lock_skipped(), skipped);
         let is_skipped_as_before = before == *self.lock_skipped();
         let mut before = std::mem::take(&mut *members);
-        for (config, namespace) in config.servers.into_iter().zip(namespaces) {
+        let mut is_asked_as_before = true;
+        for (mut config, namespace) in config.servers.into_iter().zip(namespaces) {
+            let ask = std::mem::take(&mut config.ask);
             let known = before.iter().position(|member| member.namespace == namespace).map(|at| before.remove(at));
             match known {
-                Some(member) if member.config == config => members.push(member),
+                Some(member) if member.config == config => {
+                    is_asked_as_before &= std::mem::replace(&mut *member.lock_ask(), ask.clone()) == ask;
+                    members.push(member);
+                }
                 Some(member) => {
                     update.restarted.push(config.name.clone());
                     self.remove(&member);
-                    members.push(self.add(config, namespace));
+                    members.push(self.add(config, ask, namespace));
                 }
                 None => {
                     update.added.push(config.name.clone());
-                    members.push(self.add(config, namespace));
+                    members.push(self.add(config, ask, namespace));
                 }
             }
         }
@@ -184,7 +191,7 @@ impl Servers {
             self.remove(&member);
         }
         drop(members);
-        if !update.is_empty() || !is_skipped_as_before {
+        if !update.is_empty() || !is_skipped_as_before || !is_asked_as_before {
             self.0.options.changes.notify();
         }
         update
@@ -370,7 +377,7 @@ impl Servers {
     pub fn ask_filter(&self, namespace: &str) -> AskFilter {
         let members = self.members();
         let member = members.iter().find(|member| member.namespace == namespace);
-        member.map(|member| member.config.ask.clone()).unwrap_or_default()
+        member.map(|member| member.lock_ask().clone()).unwrap_or_default()
     }
 
     /// Closes all connections and ends the child processes. Later calls fail.
@@ -397,7 +404,7 @@ impl Servers {
     }
 
     /// Creates a server, and starts to connect to it.
-    fn add(&self, config: ServerConfig, namespace: String) -> Arc<Member> {
+    fn add(&self, config: ServerConfig, ask: AskFilter, namespace: String) -> Arc<Member> {
         self.0.options.secrets.add(&config.secrets);
         let options = UpstreamOptions {
             results: config.results,
@@ -407,8 +414,8 @@ impl Servers {
         };
         let on_stderr = self.0.on_stderr.as_ref().map(|sink| prefixed(&namespace, sink));
         let backoff = Backoff::new(options.restart_pause);
-        let member =
-            Arc::new(Member { config, namespace, options, on_stderr, backoff, state: Mutex::new(State::Closed) });
+        let (ask, state) = (Mutex::new(ask), Mutex::new(State::Closed));
+        let member = Arc::new(Member { config, ask, namespace, options, on_stderr, backoff, state });
         self.connect(&member, &mut member.lock());
         member
     }
@@ -496,8 +503,8 @@ impl Member {
             State::Ready(upstream) if let Some(failure) = upstream.problem() => ServerState::Failed(failure),
             State::Ready(upstream) => {
                 let imported = upstream.imported();
-                let AskFilter { tools, never, .. } = &self.config.ask;
-                let asked = tools.iter().chain(never);
+                let ask = self.lock_ask();
+                let asked = ask.tools.iter().chain(&ask.never);
                 let unmatched = asked.filter(|pattern| !any_name(&imported, |name| pattern.matches(name)));
                 let unmatched: Vec<_> = unmatched.cloned().collect();
                 let Imported { provider, rejected, filtered, mut unmatched_patterns, warnings, .. } = imported;
@@ -520,6 +527,10 @@ impl Member {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_ask(&self) -> MutexGuard<'_, AskFilter> {
+        self.ask.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

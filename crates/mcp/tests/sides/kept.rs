@@ -186,6 +186,23 @@ async fn an_update_restarts_only_servers_that_differ() {
     assert!(servers.update(configs(&json!({ "mcpServers": { "e": fake("e") } }))).is_empty(), "after closing");
 }
 
+#[tokio::test]
+async fn an_update_of_the_calls_that_need_approval_keeps_the_connection() {
+    let with = |keys: Json| {
+        let mut server = fake("a");
+        server.as_object_mut().unwrap().extend(keys.as_object().unwrap().clone());
+        configs(&json!({ "mcpServers": { "a": server } }))
+    };
+    let servers = servers(&json!({ "mcpServers": { "a": fake("a") } })).await;
+    let before = servers.providers();
+    assert!(servers.update(with(json!({ "ask": "all", "alwaysAllow": ["hello", "gone"] }))).is_empty());
+    assert!(servers.ask_filter("a").exempts(&["hello"]) && !servers.ask_filter("a").exempts(&["fail"]));
+    assert!(std::ptr::eq(before[0].manifest(), servers.providers()[0].manifest()), "the same connection");
+    let ServerState::Ready { unmatched_patterns, .. } = &servers.status()[0].state else { panic!("a ready server") };
+    assert_eq!(unmatched_patterns, &[Pattern::new("gone")]);
+    servers.close().await;
+}
+
 /// A fake server that writes its process id to a file.
 fn with_id(name: &str) -> (Json, impl Fn() -> Option<u32>) {
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.pid"));
