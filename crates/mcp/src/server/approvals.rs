@@ -3,14 +3,16 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use execbox::Effect;
+use execbox::core::text::{Keep, escape};
 use execbox::policy::{Answer, Approval, Approver, Ask, ProposedCall};
+use execbox::{Effect, ToolContext};
 use futures_util::future::BoxFuture;
 use rmcp::model::{
     ClientResult, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, InputRequest, Request,
 };
 use serde_json::{Value as Json, json};
 
+use super::always::{AlwaysAllow, Proposal};
 use super::question::question;
 use crate::clients::{Origin, Unanswered};
 
@@ -38,6 +40,8 @@ pub(super) struct ClientUser {
     pub(super) approved: Option<Arc<ApprovedTools>>,
     /// Whether an approval of a tool without a stated effect is one of all its calls.
     pub(super) asks_once: bool,
+    /// Proposes to approve all later calls of a tool, too.
+    pub(super) always: Option<AlwaysAllow>,
     /// The approver for clients that cannot ask their user.
     pub(super) fallback: Option<Arc<dyn Approver>>,
 }
@@ -108,10 +112,22 @@ impl ClientUser {
 
     /// Asks the user by elicitation.
     async fn elicit(&self, call: &ProposedCall<'_>, text: String) -> Result<Decided, Unanswered> {
-        match self.origin.ask(InputRequest::Elicitation(Request::new(self.form(call, text)))).await? {
-            ClientResult::ElicitResult(result) => Ok(answer(result)),
-            _ => Err(Unanswered::Failed),
-        }
+        let proposal = self.proposal(call).await;
+        let form = self.form(call, text, proposal.as_ref());
+        let ClientResult::ElicitResult(result) = self.origin.ask(InputRequest::Elicitation(Request::new(form))).await?
+        else {
+            return Err(Unanswered::Failed);
+        };
+        let decision = decision(result);
+        let Some(proposal) = proposal.filter(|_| decision.as_deref() == Some(APPROVE_ALWAYS)) else {
+            return Ok(answer(decision.as_deref()));
+        };
+        Ok(Decided::Answer(if proposal.write().await { Answer::ApproveTool } else { Answer::Approve }))
+    }
+
+    async fn proposal(&self, call: &ProposedCall<'_>) -> Option<Proposal> {
+        let ToolContext { provider, original_name, safe_name, .. } = call.context;
+        self.always.as_ref()?.propose(provider, [original_name, safe_name]).await
     }
 
     async fn ask_elsewhere(&self, call: ProposedCall<'_>, why: &str) -> Decided {
@@ -121,11 +137,13 @@ impl ClientUser {
         })
     }
 
-    fn form(&self, call: &ProposedCall<'_>, message: String) -> ElicitRequestParams {
+    fn form(&self, call: &ProposedCall<'_>, message: String, proposal: Option<&Proposal>) -> ElicitRequestParams {
         let (tool, has_session, in_program) = (call.name(), self.approved.is_some(), call.program.is_some());
         let decision = |name: &str, title: String| json!({ "const": name, "title": title });
         let all = |place: &str| format!("Make all calls of {tool} in this {place}");
         let place = if has_session { "session" } else { "program" };
+        let always =
+            proposal.map(|proposal| decision(APPROVE_ALWAYS, escape(proposal.title(), Keep::Nothing).into_owned()));
         let approve = if self.is_asked_once(call) && (has_session || in_program) {
             vec![decision("approve", all(place))]
         } else {
@@ -139,7 +157,7 @@ impl ClientUser {
             Some(decision("refuse", "Do not make this call".to_owned())),
             in_program.then(|| decision("refuse_all", none)),
         ];
-        let decisions: Vec<Json> = approve.into_iter().chain(refuse.into_iter().flatten()).collect();
+        let decisions: Vec<Json> = approve.into_iter().chain(always).chain(refuse.into_iter().flatten()).collect();
         let schema = json!({
             "type": "object",
             "properties": { "decision": { "type": "string", "title": "Decision", "oneOf": decisions } },
@@ -157,11 +175,16 @@ fn decided(approval: Approval) -> Answer {
     }
 }
 
-/// The answer of the user. Everything but a form with an approval is a refusal.
-fn answer(result: ElicitResult) -> Decided {
-    let form = result.content.filter(|_| result.action == ElicitationAction::Accept).unwrap_or_default();
+/// The decision in an accepted form.
+fn decision(result: ElicitResult) -> Option<String> {
+    let form = result.content.filter(|_| result.action == ElicitationAction::Accept)?;
+    form["decision"].as_str().map(str::to_owned)
+}
+
+/// The answer of the user. Everything but an approval is a refusal.
+fn answer(decision: Option<&str>) -> Decided {
     let refused = || "the user refused the call".to_owned();
-    Decided::Answer(match form["decision"].as_str() {
+    Decided::Answer(match decision {
         Some("approve_session") => return Decided::InSession,
         Some("approve") => Answer::Approve,
         Some("approve_tool") => Answer::ApproveTool,
@@ -169,6 +192,9 @@ fn answer(result: ElicitResult) -> Decided {
         _ => Answer::Refuse(refused()),
     })
 }
+
+/// The decision to write the proposal.
+const APPROVE_ALWAYS: &str = "approve_always";
 
 /// The number of tools that a user can approve for one session.
 const MAX_APPROVED: usize = 10_000;

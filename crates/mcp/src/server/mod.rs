@@ -19,6 +19,7 @@
 //! Not supported: OAuth (use a bearer token), TLS (use a reverse proxy), and resuming of HTTP streams.
 
 mod accept;
+mod always;
 mod approvals;
 mod catalog;
 mod connections;
@@ -78,6 +79,7 @@ use results::Results;
 use session::{Session, States};
 use suspended::Suspended;
 
+pub use always::{AlwaysAllow, Proposal};
 pub use catalog::{Catalog, FoundTool, Instructions, Page, Query, UnknownNamespace, UnknownTool};
 pub use http::{HttpError, HttpOptions, HttpServer};
 pub use lines::LineTransport;

@@ -10,6 +10,7 @@ use execbox::{Limits, Provider};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 
+use super::always::AlwaysAllow;
 use super::state::StateOptions;
 use crate::upstream::RejectedTool;
 use crate::{Changes, Clients, Secrets, Shapes};
@@ -68,6 +69,9 @@ pub struct ServerOptions {
     /// Whether a person is asked only once for each tool whose author states no effect: an approval holds for all its calls in the
     /// session, or in the program of a client without one. Default: false, before each call.
     pub asks_once: bool,
+    /// Lets the user of a client exempt tools from approvals for ever. Every client is offered that: set it only if the only client
+    /// is that of the user who owns the configuration, as on standard input and output. Default: none.
+    pub always_allow: Option<AlwaysAllow>,
     /// How long a person may take to approve a call. Default: 10 minutes.
     pub approval_timeout: Duration,
     /// Observes the programs of all clients. Default: none.
@@ -107,6 +111,7 @@ impl Default for ServerOptions {
             start_timeout: Duration::from_secs(10),
             policy: None,
             asks_once: false,
+            always_allow: None,
             approval_timeout: Duration::from_mins(10),
             observer: None,
             clients: Clients::default(),

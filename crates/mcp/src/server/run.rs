@@ -98,6 +98,7 @@ impl Caller {
             origin: self.origin.clone(),
             approved: self.approved.clone(),
             asks_once: options.asks_once,
+            always: options.always_allow.clone(),
             fallback: policy.current_approver().cloned(),
         };
         Some(policy.approver(Arc::new(Questions::new(user))))

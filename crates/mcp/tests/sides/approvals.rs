@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use execbox::policy::{Approval, Approver, Decision, Policy, ProposedCall};
 use execbox::{Effect, InlineExecutor, Limits, Provider, Tool, TypeScript};
-use execbox_mcp::server::{CodeServer, HttpOptions, HttpServer, ServerOptions, StateOptions};
+use execbox_mcp::server::{AlwaysAllow, CodeServer, HttpOptions, HttpServer, Proposal, ServerOptions, StateOptions};
 use futures_util::future::BoxFuture;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability,
@@ -27,6 +27,8 @@ struct User {
     questions: Arc<Mutex<Vec<String>>>,
     /// The decisions that each question offers.
     offered: Arc<Mutex<Vec<Vec<String>>>>,
+    /// The titles of all decisions, on lines of their own.
+    titles: Arc<Mutex<String>>,
     /// Whether the client can ask its user at all.
     can_ask: bool,
     delay: Duration,
@@ -57,6 +59,9 @@ impl ClientHandler for User {
         self.questions.lock().unwrap().push(message);
         let form = serde_json::to_value(requested_schema).unwrap();
         let decisions = form["properties"]["decision"]["oneOf"].as_array().unwrap();
+        for decision in decisions {
+            *self.titles.lock().unwrap() += &format!("{}\n", decision["title"].as_str().unwrap());
+        }
         let decisions = decisions.iter().map(|decision| decision["const"].as_str().unwrap().to_owned());
         self.offered.lock().unwrap().push(decisions.collect());
         tokio::time::sleep(self.delay).await;
@@ -73,6 +78,10 @@ impl ClientHandler for User {
 
 /// A shop that asks before `delete_order`, and records what is deleted.
 fn server(policy: Policy, limits: Limits, approval_timeout: Duration) -> (CodeServer, Arc<Mutex<Vec<Json>>>) {
+    server_with(ServerOptions { policy: Some(policy), limits, approval_timeout, ..ServerOptions::default() })
+}
+
+fn server_with(options: ServerOptions) -> (CodeServer, Arc<Mutex<Vec<Json>>>) {
     let deleted = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&deleted);
     let delete = Tool::new("delete-order", move |input: Json, _| {
@@ -81,9 +90,9 @@ fn server(policy: Policy, limits: Limits, approval_timeout: Duration) -> (CodeSe
     });
     let get = Tool::new("get", async |_, _| Ok(json!("an order"))).effect(Effect::ReadOnly);
     let shop = Provider::builder("shop").tool(delete.effect(Effect::Destructive)).tool(get).build().unwrap();
-    let policy = Some(policy.effect(Effect::Destructive, Decision::Ask));
+    let policy = options.policy.clone().unwrap_or_default().effect(Effect::Destructive, Decision::Ask);
     let state = StateOptions { language: Some(Arc::new(TypeScript)), ..StateOptions::default() };
-    let options = ServerOptions { policy, limits, approval_timeout, state, ..ServerOptions::default() };
+    let options = ServerOptions { policy: Some(policy), state, ..options };
     (CodeServer::new(Arc::new(InlineExecutor::new().unwrap()), move || vec![shop.clone()], options), deleted)
 }
 
@@ -165,6 +174,39 @@ async fn an_answer_can_hold_for_the_rest_of_the_program() {
             assert_eq!((deleted.lock().unwrap().len(), user.questions.lock().unwrap().len()), (count, 1), "{answer}");
             delete_three(&client).await;
             assert!(user.questions.lock().unwrap().len() > 1, "another program is another decision");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_tool_is_exempted_for_ever_only_if_that_was_proposed() {
+    for lifecycle in both_generations() {
+        for (is_proposed, is_written, results, count) in [
+            (true, true, json!(["an order", "deleted", "deleted", "deleted"]), 1),
+            (true, false, json!(["an order", "deleted", REFUSED, REFUSED]), 3),
+            (false, false, json!(["an order", REFUSED, REFUSED, REFUSED]), 3),
+        ] {
+            let written = Arc::new(Mutex::new(Vec::new()));
+            let sink = Arc::clone(&written);
+            let always = AlwaysAllow::new(move |namespace, names| {
+                let (title, sink) = (format!("adds {names:?} to {namespace}\u{202e}"), Arc::clone(&sink));
+                let write = move || {
+                    sink.lock().unwrap().push(());
+                    is_written
+                };
+                is_proposed.then(|| Proposal::new(title, write))
+            });
+            let (server, _) = server_with(ServerOptions { always_allow: Some(always), ..ServerOptions::default() });
+            let user = User::new(["approve_always"]);
+            let client = connect_with(server, &user, lifecycle.clone()).await;
+            assert_eq!(delete_three(&client).await, results);
+            assert_eq!(
+                (user.questions.lock().unwrap().len(), written.lock().unwrap().len()),
+                (count, usize::from(is_proposed))
+            );
+            let offered = user.offered.lock().unwrap()[0].iter().any(|decision| decision == "approve_always");
+            let title = r#"adds ["delete-order", "delete_order"] to shop\u202e"#;
+            assert_eq!((offered, user.titles.lock().unwrap().contains(title)), (is_proposed, is_proposed));
         }
     }
 }
