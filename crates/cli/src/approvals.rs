@@ -19,6 +19,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixListener;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
+use crate::always::{Always, NoTarget, Target};
 use crate::gateways;
 use crate::watch::Lines;
 
@@ -49,6 +50,10 @@ pub(crate) enum Request {
     Show {
         id: String,
     },
+    /// Finds the entry to which the tool of a call can be added.
+    Where {
+        id: String,
+    },
     /// Approves a call, or refuses it with a reason.
     Decide {
         id: String,
@@ -56,6 +61,10 @@ pub(crate) enum Request {
         /// Whether an approval is one of all calls of the tool, of any client, until the gateway ends.
         #[serde(default)]
         later: bool,
+        /// Whether the tool was added to its entry, so that its calls need no approval before the configuration is read again,
+        /// either.
+        #[serde(default)]
+        always: bool,
     },
 }
 
@@ -65,6 +74,8 @@ pub(crate) enum Response {
     Pending(Vec<WaitingApproval>),
     /// A whole call as text for a person.
     Call(String),
+    Entry(Target),
+    NoEntry(NoTarget),
     Decided,
     /// No call with this id waits.
     Unknown,
@@ -78,19 +89,24 @@ pub(crate) struct Approvals {
     count: AtomicU64,
     /// The tools whose later calls are approved.
     approved: Mutex<HashSet<String>>,
+    always: Arc<Always>,
     lines: Lines,
 }
 
 struct Waiting {
     call: WaitingApproval,
+    namespace: Arc<str>,
+    /// The names of the tool on its server and in code.
+    names: [Arc<str>; 2],
     answer: oneshot::Sender<Approval>,
     /// Takes requests for the text of the whole call, so that its arguments are not stored twice.
     readers: mpsc::Sender<oneshot::Sender<String>>,
 }
 
 impl Approvals {
-    pub(crate) fn new(lines: Lines) -> Arc<Self> {
-        Arc::new(Self { waiting: Mutex::default(), count: AtomicU64::new(0), approved: Mutex::default(), lines })
+    pub(crate) fn new(lines: Lines, always: Arc<Always>) -> Arc<Self> {
+        let (waiting, count, approved) = Default::default();
+        Arc::new(Self { waiting, count, approved, always, lines })
     }
 
     /// Serves `execbox approvals` until the task is dropped.
@@ -115,7 +131,8 @@ impl Approvals {
         let response = match serde_json::from_str(&line)? {
             Request::Show { id } => self.show(&id).await.map_or(Response::Unknown, Response::Call),
             Request::List => Response::Pending(self.lock().values().map(|waiting| waiting.call.clone()).collect()),
-            Request::Decide { id, refused, later } => self.decide(&id, refused, later),
+            Request::Where { id } => self.entry(&id),
+            Request::Decide { id, refused, later, always } => self.decide(&id, refused, later, always),
         };
         stream.write_all(&to_line(&response)?).await
     }
@@ -127,13 +144,27 @@ impl Approvals {
         text.await.ok()
     }
 
-    fn decide(&self, id: &str, refused: Option<String>, later: bool) -> Response {
+    fn entry(&self, id: &str) -> Response {
+        let waiting = self.lock();
+        let Some(Waiting { namespace, names: [original, safe], .. }) =
+            waiting.values().find(|waiting| waiting.call.id == id)
+        else {
+            return Response::Unknown;
+        };
+        self.always.target(namespace, [original, safe]).map_or_else(Response::NoEntry, Response::Entry)
+    }
+
+    fn decide(&self, id: &str, refused: Option<String>, later: bool, always: bool) -> Response {
         let mut waiting = self.lock();
         let number = waiting.iter().find(|(_, waiting)| waiting.call.id == id).map(|(number, _)| *number);
         let Some(decided) = number.and_then(|number| waiting.remove(&number)) else { return Response::Unknown };
-        if later && refused.is_none() {
+        if (later || always) && refused.is_none() {
             let tool = &decided.call.tool;
-            self.lock_approved().insert(tool.clone());
+            if always {
+                self.always.add(tool);
+            } else {
+                self.lock_approved().insert(tool.clone());
+            }
             let same = waiting.extract_if(.., |_, waiting| waiting.call.tool == *tool);
             same.for_each(|(_, waiting)| drop(waiting.answer.send(Approval::Approved)));
         }
@@ -161,9 +192,11 @@ impl Approvals {
         let question = question(call).map_or_else(|error| error.to_string(), |question| question.text);
         let since_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
         let arguments = cut(&call.input.to_string(), MAX_ARGUMENTS);
+        let (namespace, context) = (Arc::clone(&call.context.provider), call.context);
+        let names = [&context.original_name, &context.safe_name].map(Arc::clone);
         let client = client.map(str::to_owned);
         let call = WaitingApproval { id: id.clone(), tool, client, arguments, question, since_ms };
-        self.lock().insert(number, Waiting { call, answer, readers });
+        self.lock().insert(number, Waiting { call, namespace, names, answer, readers });
         (Listed { approvals: self, number, id }, Requests { answered, shown })
     }
 }
@@ -181,8 +214,9 @@ impl Approver for ClientApprover {
             if let Err(error) = whole_question(&call) {
                 return Approval::Refused(error.to_string());
             }
-            let (listed, mut requests) = self.approvals.add(&call, self.client.as_deref());
-            if self.approvals.lock_approved().contains(&call.name()) {
+            let Self { approvals, client } = self;
+            let (listed, mut requests) = approvals.add(&call, client.as_deref());
+            if approvals.lock_approved().contains(&call.name()) || approvals.always.has(&call.name()) {
                 return Approval::Approved;
             }
             let of = self.client.as_ref().map(|client| format!(" of client {client:?}")).unwrap_or_default();

@@ -28,6 +28,7 @@
 //! For `execbox run-code`, 1 is `error` and `link_error`, 3 is `memory` and `terminated`. For `execbox conform`, 0 and 1 tell
 //! whether the runner conforms.
 
+mod always;
 mod approvals;
 mod clients;
 mod commands;
@@ -55,6 +56,7 @@ mod progress;
 mod prompt;
 mod reload;
 mod report;
+mod rewrite;
 mod secrecy;
 mod servers;
 mod source;

@@ -20,10 +20,12 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value as Json, json};
 use tokio::sync::oneshot;
 
+use crate::always::{Always, Target};
 use crate::error::{CliError, reason};
 use crate::ownership::{self, Access, OwnershipError};
 use crate::prompt::{Attended, Terminal};
-use crate::servers::{self, ServersError};
+use crate::servers::{self, Loaded, ServersError};
+use crate::terminal::safe_line;
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Approvals")]
@@ -64,6 +66,8 @@ pub(crate) struct PolicySource {
     /// The patterns of the options, for warnings about those that match nothing.
     patterns: Vec<OptionPattern>,
     pub(crate) asks_once: bool,
+    /// The tools that users exempt while this process runs.
+    pub(crate) always: Arc<Always>,
     audit: Option<Arc<AuditLog>>,
 }
 
@@ -75,8 +79,8 @@ struct OptionPattern {
 }
 
 impl PolicySource {
-    pub(crate) fn read(arguments: &PolicyArguments, config: &Config, stubs: &[Provider]) -> Result<Self, PolicyError> {
-        let names = Names::new(config, stubs);
+    pub(crate) fn read(arguments: &PolicyArguments, loaded: &Loaded, stubs: &[Provider]) -> Result<Self, PolicyError> {
+        let names = Names::new(&loaded.config, stubs);
         let (mut ask, mut patterns) = (AskFilter::default(), Vec::new());
         let mut read = |option, text: &String| {
             let pattern = names.pattern(option, text)?;
@@ -93,7 +97,8 @@ impl PolicySource {
             ask.never.push(read("--always-allow", text)?);
         }
         let audit = arguments.audit_log.as_deref().map(AuditLog::open).transpose()?;
-        Ok(Self { ask, patterns, asks_once: arguments.ask_once, audit: audit.map(Arc::new) })
+        let (always, audit) = (Always::new(loaded), audit.map(Arc::new));
+        Ok(Self { ask, patterns, asks_once: arguments.ask_once, always, audit })
     }
 
     /// A line for each pattern of the options that matches no tool: it may be misspelled.
@@ -105,15 +110,17 @@ impl PolicySource {
 
     /// The providers, with approvals by the user of the terminal.
     pub(crate) fn attended(&self, providers: Vec<Provider>, servers: &Servers) -> Vec<Provider> {
-        let policy =
-            self.policy(servers, None).approver(Arc::new(Questions::new(TerminalUser { asks_once: self.asks_once })));
+        let user = TerminalUser { asks_once: self.asks_once, always: Arc::clone(&self.always) };
+        let policy = self.policy(servers, None).approver(Arc::new(Questions::new(user)));
         providers.into_iter().map(|provider| provider.with_policy(&policy)).collect()
     }
 
     /// The policy for the tools of these servers and of stub files. The audit log names `client`.
     pub(crate) fn policy(&self, servers: &Servers, client: Option<&str>) -> Policy {
         let (ask, servers, secrets) = (self.ask.clone(), servers.clone(), servers.secrets());
-        let policy = Policy::new().rule(move |call| asks(call, &ask, &servers).then_some(Decision::Ask));
+        let always = Arc::clone(&self.always);
+        let policy = Policy::new()
+            .rule(move |call| (asks(call, &ask, &servers) && !always.has(&call.name())).then_some(Decision::Ask));
         match &self.audit {
             Some(log) => {
                 let (log, secrets, client) = (Arc::clone(log), secrets.clone(), client.map(str::to_owned));
@@ -127,7 +134,8 @@ impl PolicySource {
 /// Asks the user of the terminal.
 pub(crate) struct TerminalUser {
     /// Whether an approval of a tool without a stated effect is one of all its calls.
-    pub(crate) asks_once: bool,
+    asks_once: bool,
+    always: Arc<Always>,
 }
 
 impl Ask for TerminalUser {
@@ -140,33 +148,43 @@ impl Ask for TerminalUser {
             let whole = (!question.is_whole).then(|| whole_question(&call).unwrap_or_default());
             let (tool, (sender, answer)) = (call.name(), oneshot::channel());
             let is_once = self.asks_once && call.effect == Effect::Unstated;
+            let names = [&*call.context.original_name, &*call.context.safe_name];
+            let target = self.always.target(&call.context.provider, names).ok();
             // A thread of its own instead of a blocking task, for whose end the runtime would wait: the process must be able to
             // end during a question.
-            std::thread::spawn(move || sender.send(ask(&question.text, whole.as_deref(), &tool, is_once)));
+            std::thread::spawn(move || {
+                sender.send(ask(&question.text, whole.as_deref(), &tool, is_once, target.as_ref()))
+            });
             answer.await.unwrap_or_else(|_| Answer::Refuse("the question has failed".to_owned()))
         })
     }
 }
 
-/// Asks about a call, or about all calls of its tool if `is_once`. `whole` is the text of the whole call if `text` is shortened.
-fn ask(text: &str, whole: Option<&str>, tool: &str, is_once: bool) -> Answer {
+/// Asks about a call, or about all calls of its tool if `is_once`. `whole` is the text of the whole call if `text` is shortened,
+/// and `target` has the file to which the tool can be added.
+fn ask(text: &str, whole: Option<&str>, tool: &str, is_once: bool, target: Option<&Target>) -> Answer {
     let Some(mut terminal) = Terminal::open(Attended::InputOrError) else {
         return Answer::RefuseAll("there is no terminal to ask at".to_owned());
     };
     let refused = || "the user refused the call".to_owned();
-    let (yes, letters) = if is_once { ("", "anq") } else { ("y = yes, ", "yanq") };
+    let (yes, mut letters) = if is_once { ("", "anq".to_owned()) } else { ("y = yes, ", "yanq".to_owned()) };
     let show = if whole.is_some() { "s = show all of it, " } else { "" };
-    let letters = if whole.is_some() { format!("{letters}s") } else { letters.to_owned() };
-    let choice = format!("Make this call? {show}{yes}a = all calls of {tool}, n = no, q = no further call: ");
-    let mut answer = terminal.choose(&format!("\n{text}\n"), &choice, &letters);
-    while let (Ok('s'), Some(whole)) = (&answer, whole) {
-        answer = terminal.choose(&format!("\n{whole}\n"), &choice, &letters);
-    }
-    match answer {
-        Ok('y') => Answer::Approve,
-        Ok('a') => Answer::ApproveTool,
-        Ok('n') => Answer::Refuse(refused()),
-        Ok(_) | Err(_) => Answer::RefuseAll(refused()),
+    let always = target.map(|target| format!("w = always, written to {}, ", target.file())).unwrap_or_default();
+    letters.extend(whole.map(|_| 's').into_iter().chain(target.map(|_| 'w')));
+    let choice = format!("Make this call? {show}{yes}a = all calls of {tool}, {always}n = no, q = no further call: ");
+    let mut text = text;
+    loop {
+        return match terminal.choose(&format!("\n{text}\n"), &safe_line(&choice), &letters) {
+            Ok('s') => {
+                text = whole.unwrap_or(text);
+                continue;
+            }
+            Ok('w') if !target.is_some_and(|target| target.write_at(&mut terminal)) => continue,
+            Ok('y') => Answer::Approve,
+            Ok('a' | 'w') => Answer::ApproveTool,
+            Ok('n') => Answer::Refuse(refused()),
+            Ok(_) | Err(_) => Answer::RefuseAll(refused()),
+        };
     }
 }
 

@@ -15,6 +15,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use crate::always::Always;
 use crate::clients::{ClientServers, ClientsFile};
 use crate::files::Files;
 use crate::servers::{self, Loaded, ServerArguments};
@@ -60,6 +61,7 @@ pub(crate) struct Reloader {
     pub(crate) code_server: CodeServer,
     pub(crate) clients: Arc<ClientServers>,
     pub(crate) clients_file: Option<ClientsFile>,
+    pub(crate) always: Arc<Always>,
     pub(crate) lines: Lines,
     /// Why the configuration that was read last is not in use.
     pub(crate) error: watch::Sender<Option<String>>,
@@ -117,6 +119,7 @@ impl Reloader {
             self.lines.add(&summary(&update), false);
         }
         self.report_new(&loaded);
+        self.always.set(&loaded);
         self.loaded = loaded;
         // Servers that were removed are closed when nothing uses their tools.
         self.code_server.refresh().await;

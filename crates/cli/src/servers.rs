@@ -146,6 +146,8 @@ pub(crate) struct Loaded {
     /// A line for each key without effect, or for several ones.
     pub(crate) ignored: Vec<String>,
     pub(crate) files: Files,
+    /// The file of each server; `None` for those of `--server`.
+    pub(crate) sources: Vec<Option<PathBuf>>,
 }
 
 /// Reads the configuration of the servers, and prints keys that have no effect. Fails if a server has the name of one of `stubs`.
@@ -187,6 +189,7 @@ fn read_into(
     for text in &arguments.server {
         config.servers.push(server(text)?);
     }
+    loaded.sources.resize(config.servers.len(), None);
     if config.servers.iter().any(|server| matches!(server.transport, Transport::Http { .. }))
         && let Ok(store) = LoginStore::of_user()
     {
@@ -220,6 +223,7 @@ fn read_file(loaded: &mut Loaded, path: &Path, purpose: Purpose) -> Result<(), S
         return Err(ServersError::Interrupted);
     }
     read.map_err(|error| ServersError::Config { file: file.clone(), error })?;
+    loaded.sources.resize(loaded.config.servers.len(), Some(path.to_owned()));
     let lines = ignored_lines(&file, &loaded.config.ignored[before..], purpose);
     if !matches!(purpose, Purpose::Reload { .. }) {
         for line in &lines {

@@ -8,13 +8,14 @@ use clap::{Args, Subcommand};
 use execbox::core::text::{Keep, cut, escape};
 use execbox_mcp::Pattern;
 
+use crate::always::AlwaysError;
 use crate::approvals::{self, Request, Response, WaitingApproval};
 use crate::error::{CliError, CommandError, SystemError};
 use crate::exit::Exit;
 use crate::gateways::{self, GatewaysError};
 use crate::prompt::{Attended, Terminal};
 use crate::report;
-use crate::terminal::safe;
+use crate::terminal::{safe, safe_line};
 
 /// List, approve and refuse calls of running gateways that wait for approval (`execbox mcp --ask`)
 ///
@@ -48,6 +49,14 @@ enum Command {
         /// Also make all later calls of these tools, of any client, until the gateway ends
         #[arg(long)]
         later: bool,
+
+        /// Also make all later calls of these tools, of any client, for ever: show the change of the configuration, ask, and write it
+        #[arg(long, conflicts_with = "later")]
+        always: bool,
+
+        /// Write the change without asking
+        #[arg(long, requires = "always")]
+        yes: bool,
     },
     /// Do not make calls: they fail in the program
     Deny {
@@ -94,8 +103,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, CommandError> {
     match arguments.command {
         None => list(arguments.json),
         Some(Command::Show { id }) => show(&id),
-        Some(Command::Approve { calls, later }) => decide(&calls, None, later),
-        Some(Command::Deny { calls, reason }) => decide(&calls, Some(&reason), false),
+        Some(Command::Approve { calls, always: true, yes, .. }) => decide(&calls, |id| approve_always(id, yes)),
+        Some(Command::Approve { calls, later, .. }) => {
+            let extent = if later { Extent::Later } else { Extent::Call };
+            decide(&calls, |id| decide_one(id, None, extent))
+        }
+        Some(Command::Deny { calls, reason }) => decide(&calls, |id| decide_one(id, Some(&reason), Extent::Call)),
         Some(Command::Watch) => watch(arguments.json),
     }
 }
@@ -124,9 +137,20 @@ fn show(ids: &[String]) -> Result<Exit, CommandError> {
     Ok(Exit::Success)
 }
 
-fn decide(calls: &Selection, refused: Option<&str>, later: bool) -> Result<Exit, CommandError> {
+/// The calls that an approval is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    Call,
+    /// All calls of the tool until the gateway ends.
+    Later,
+    /// All calls of the tool, because the configuration says so.
+    Always,
+}
+
+/// Decides about calls by `decide_one`, which returns false if no call with the id waits.
+fn decide(calls: &Selection, decide_one: impl Fn(&str) -> Result<bool, CommandError>) -> Result<Exit, CommandError> {
     for id in &calls.id {
-        if !decide_one(id, refused, later)? {
+        if !decide_one(id)? {
             return Err(UnknownApproval(id.clone()).into());
         }
     }
@@ -140,14 +164,45 @@ fn decide(calls: &Selection, refused: Option<&str>, later: bool) -> Result<Exit,
     }
     let is_selected = |call: &&WaitingApproval| calls.all || patterns.iter().any(|pattern| pattern.matches(&call.tool));
     for call in waiting.iter().filter(is_selected) {
-        decide_one(&call.id, refused, later)?; // Somebody else may have decided meanwhile.
+        decide_one(&call.id)?; // Somebody else may have decided meanwhile.
     }
     Ok(Exit::Success)
 }
 
+/// Adds the tool of a call to the configuration, and approves the call. Returns false if no call with this id waits.
+fn approve_always(id: &str, is_confirmed: bool) -> Result<bool, CommandError> {
+    let target = match of_gateway(id, &Request::Where { id: id.to_owned() })? {
+        Response::Entry(target) => target,
+        Response::NoEntry(error) => return Err(error.into()),
+        _ => return Ok(false),
+    };
+    match target.change()? {
+        None => report::note(&format_args!("{} allows {} already", target.file(), target.tool())),
+        Some(change) => {
+            match (is_confirmed, Terminal::open(Attended::InputOrError)) {
+                (false, Some(mut terminal)) => change.write_if_confirmed(&mut terminal)?,
+                (true, _) => {
+                    report::note(&change.text());
+                    change.write()?;
+                }
+                (false, None) => {
+                    report::note(&change.text());
+                    return Err(AlwaysError::NoTerminal.into());
+                }
+            }
+            report::note(&format_args!("{} written", target.file()));
+        }
+    }
+    if !decide_one(id, None, Extent::Always)? {
+        report::note(&format_args!("{id} does not wait any more"));
+    }
+    Ok(true)
+}
+
 /// Returns false if no call with this id waits.
-fn decide_one(id: &str, refused: Option<&str>, later: bool) -> Result<bool, CommandError> {
-    let decision = Request::Decide { id: id.to_owned(), refused: refused.map(str::to_owned), later };
+fn decide_one(id: &str, refused: Option<&str>, extent: Extent) -> Result<bool, CommandError> {
+    let (later, always) = (extent == Extent::Later, extent == Extent::Always);
+    let decision = Request::Decide { id: id.to_owned(), refused: refused.map(str::to_owned), later, always };
     let is_decided = match of_gateway(id, &decision) {
         Ok(Response::Decided) => true,
         Ok(_) => false,
@@ -184,21 +239,29 @@ fn watch(json: bool) -> Result<Exit, CommandError> {
 
 /// Asks about a call at the terminal, and sends the answer.
 fn ask(terminal: &mut Terminal, call: &WaitingApproval) -> Result<(), CommandError> {
+    let target = match of_gateway(&call.id, &Request::Where { id: call.id.clone() }) {
+        Ok(Response::Entry(target)) => Some(target),
+        _ => None, // A gateway of an earlier version does not know the request.
+    };
+    let always = target.as_ref().map(|target| format!("w = always, written to {}, ", target.file()));
+    let (letters, always) = (if always.is_some() { "yanslw" } else { "yansl" }, always.unwrap_or_default());
     let of = call.client.as_ref().map(|client| format!(" of client {client}")).unwrap_or_default();
     let choice = format!(
-        "Make call {}{of}? y = yes, a = all calls of {} until the gateway ends, n = no, s = show all of it, l = later: ",
+        "Make call {}{of}? y = yes, a = all calls of {} until the gateway ends, {always}n = no, s = show all of it, l = later: ",
         call.id, call.tool
     );
     let mut text = call.question.clone();
     let decided = loop {
-        match terminal.choose(&format!("\n{text}\n"), &choice, "yansl") {
+        match terminal.choose(&format!("\n{text}\n"), &safe_line(&choice), letters) {
             Ok('s') => match of_gateway(&call.id, &Request::Show { id: call.id.clone() })? {
                 Response::Call(whole) => text = whole,
                 _ => break false,
             },
-            Ok('y') => break decide_one(&call.id, None, false)?,
-            Ok('a') => break decide_one(&call.id, None, true)?,
-            Ok('n') => break decide_one(&call.id, Some(REFUSED), false)?,
+            Ok('w') if !target.as_ref().is_some_and(|target| target.write_at(terminal)) => {}
+            Ok('w') => break decide_one(&call.id, None, Extent::Always)?,
+            Ok('y') => break decide_one(&call.id, None, Extent::Call)?,
+            Ok('a') => break decide_one(&call.id, None, Extent::Later)?,
+            Ok('n') => break decide_one(&call.id, Some(REFUSED), Extent::Call)?,
             Ok(_) | Err(_) => return Ok(()), // The call still waits.
         }
     };
@@ -255,5 +318,5 @@ const MAX_ARGUMENTS: usize = 100;
 const EXIT_CODES: &str = "\
 Exit codes:
   0    the calls were listed or decided, or none waits
-  2    no call with this id waits
+  2    no call with this id waits, or the configuration was not changed
   4    a gateway could not be reached, or the list could not be written";

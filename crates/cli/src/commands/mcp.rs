@@ -315,7 +315,7 @@ impl Job {
         let stubs = stub::load(&arguments.tools)?;
         let mut loaded = servers::read(&arguments.servers, &stubs, Purpose::Gateway { quiet: arguments.quiet })?;
         let config = &loaded.config;
-        let policy = PolicySource::read(&arguments.policy, config, &stubs)?;
+        let policy = PolicySource::read(&arguments.policy, &loaded, &stubs)?;
         if config.servers.is_empty() && stubs.is_empty() && !config.skipped.iter().any(|s| s.reason.is_failure()) {
             let is_empty = config.skipped.is_empty();
             return Err(if is_empty { McpError::NothingToServe } else { McpError::AllServersSkipped }.into());
@@ -385,12 +385,15 @@ impl Job {
         let warm = Arc::clone(&executor);
         // Starts a runner process in advance for the first program.
         tokio::spawn(async move { warm.prewarm(1).await });
-        let approvals = Approvals::new(self.lines.clone());
+        let always = Arc::clone(&policy.always);
+        let approvals = Approvals::new(self.lines.clone(), Arc::clone(&always));
         let serving_approvals = tokio::spawn(serve_approvals(Arc::clone(&approvals)));
         let approver = ClientApprover { approvals: Arc::clone(&approvals), client: None };
         let options = ServerOptions {
             policy: Some(policy.policy(&servers, None).approver(Arc::new(approver))),
             asks_once,
+            // A client over HTTP may be that of another user.
+            always_allow: http.is_none().then(|| always.for_client(self.lines.clone())),
             clients: clients.clone(),
             secrets,
             shapes: shapes.clone(),
@@ -429,6 +432,7 @@ impl Job {
             code_server: code_server.clone(),
             clients: client_servers,
             clients_file,
+            always,
             lines: self.lines,
             error,
         };
@@ -716,7 +720,8 @@ Configurations:
 
 Approvals:
   Calls that `--ask` or "ask" select are put to the user by the client if it supports elicitation, otherwise they
-  wait for `execbox approvals`. A refused call throws an error in the program.
+  wait for `execbox approvals`. A refused call throws an error in the program. A client on standard input and output,
+  and `execbox approvals approve --always`, can add a tool to "alwaysAllow" of its server.
 
 Secrets:
   Credentials among the variables, `env`, `envFile`, `headers` and arguments of servers, inputs with "password" and tokens of

@@ -115,8 +115,8 @@ impl Job {
         let limits = arguments.limits.limits(Limits { timeout: arguments.timeout.0, ..Limits::default() });
         let executor = ExecutorConfig::read(&arguments.executor, &limits)?;
         let stubs = stub::load(&arguments.tools)?;
-        let config = servers::read(&arguments.servers, &stubs, Purpose::Once)?.config;
-        let policy = PolicySource::read(&arguments.policy, &config, &stubs)?;
+        let loaded = servers::read(&arguments.servers, &stubs, Purpose::Once)?;
+        let policy = PolicySource::read(&arguments.policy, &loaded, &stubs)?;
         // The program is read last: it may be typed by hand, which would be lost if another argument is invalid.
         let source = Source::read(arguments.program)?;
         let Arguments { json, usage, quiet, cancel_unawaited, timers, no_common_globals, .. } = arguments;
@@ -124,7 +124,7 @@ impl Job {
         Ok(Self {
             source,
             stubs,
-            config,
+            config: loaded.config,
             secrets: Secrets::default(),
             policy,
             limits,

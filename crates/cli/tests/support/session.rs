@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use execbox_mcp::rmcp::model::{CallToolRequestParams, CallToolResult};
-use execbox_mcp::rmcp::service::{RoleClient, RunningService, ServiceExt as _};
+use execbox_mcp::rmcp::service::{RoleClient, RunningService, Service, ServiceExt as _};
 use serde_json::{Value as Json, json};
 use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, Command};
@@ -12,19 +12,25 @@ use tokio::process::{Child, Command};
 use super::transcript::{BINARY, text};
 
 /// A running `execbox mcp` and an MCP client of it.
-pub(crate) struct Session {
-    pub(crate) client: RunningService<RoleClient, ()>,
+pub(crate) struct Session<C: Service<RoleClient> = ()> {
+    pub(crate) client: RunningService<RoleClient, C>,
     pub(crate) process: Child,
 }
 
 impl Session {
     pub(crate) async fn start(dir: &Path, arguments: &[&str]) -> Self {
+        Self::start_with((), dir, arguments).await
+    }
+}
+
+impl<C: Service<RoleClient>> Session<C> {
+    pub(crate) async fn start_with(client: C, dir: &Path, arguments: &[&str]) -> Self {
         let mut command = Command::new(BINARY);
         command.arg("mcp").args(arguments).current_dir(dir).kill_on_drop(true);
         command.env("XDG_RUNTIME_DIR", dir).env("XDG_CONFIG_HOME", dir.join("home"));
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let streams = (process.stdout.take().unwrap(), process.stdin.take().unwrap());
-        let client = ().serve(streams).await.unwrap();
+        let client = client.serve(streams).await.unwrap();
         Self { client, process }
     }
 

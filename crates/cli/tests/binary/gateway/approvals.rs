@@ -9,13 +9,14 @@ use std::process::{Command, Output, Stdio};
 use crate::support::session::Session;
 use crate::support::transcript::{BINARY, directory, text};
 use crate::support::wait_until;
+use execbox_mcp::rmcp::service::{RoleClient, Service};
 use nix::pty::PtyMaster;
 use serde_json::{Value as Json, json};
 
 const FAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../mcp/tests/fake-server.sh");
 
 /// A directory with a server `one`, whose entry has these keys, too.
-fn shop(name: &str, keys: Json) -> PathBuf {
+pub(super) fn shop(name: &str, keys: Json) -> PathBuf {
     let dir = directory(name);
     fs::copy(FAKE, dir.join("fake.sh")).unwrap();
     let mut server = json!({ "command": "sh", "args": ["fake.sh", "one"], "env": { "TOKEN": "plain" } });
@@ -25,26 +26,30 @@ fn shop(name: &str, keys: Json) -> PathBuf {
     dir
 }
 
-fn approvals(dir: &Path, arguments: &[&str]) -> Output {
+pub(super) fn approvals(dir: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(BINARY);
     command.arg("approvals").args(arguments).env("XDG_RUNTIME_DIR", dir).output().unwrap()
 }
 
 /// The calls that wait for approval.
-fn pending(dir: &Path) -> Vec<Json> {
+pub(super) fn pending(dir: &Path) -> Vec<Json> {
     let output = approvals(dir, &["--json"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// The id of the only call that waits for approval, as soon as there is one.
-fn only_pending(dir: &Path) -> String {
+pub(super) fn only_pending(dir: &Path) -> String {
     wait_until("a call waits", || pending(dir).len() == 1);
     pending(dir)[0]["id"].as_str().unwrap().to_owned()
 }
 
 /// Runs a program, and calls `decide` on another thread meanwhile.
-async fn run_with(session: &Session, code: &str, decide: impl FnOnce() + Send + 'static) -> Json {
+pub(super) async fn run_with<C: Service<RoleClient>>(
+    session: &Session<C>,
+    code: &str,
+    decide: impl FnOnce() + Send + 'static,
+) -> Json {
     let (result, decided) = tokio::join!(session.run(code), tokio::task::spawn_blocking(decide));
     decided.unwrap();
     result
@@ -240,7 +245,7 @@ async fn hostile_requests_do_not_keep_others_from_deciding() {
 }
 
 /// Starts execbox with a terminal that is its controlling terminal.
-fn on_terminal(dir: &Path, arguments: &[&str]) -> (PtyMaster, std::process::Child) {
+pub(super) fn on_terminal(dir: &Path, arguments: &[&str]) -> (PtyMaster, std::process::Child) {
     let (terminal, input) = crate::support::terminal();
     let mut command = Command::new("setsid");
     command.args(["--ctty", BINARY]).args(arguments).current_dir(dir).env("XDG_RUNTIME_DIR", dir);
@@ -249,13 +254,19 @@ fn on_terminal(dir: &Path, arguments: &[&str]) -> (PtyMaster, std::process::Chil
 }
 
 /// Types an answer when the terminal shows this prompt. Returns what it has shown.
-fn type_at(terminal: &mut PtyMaster, prompt: &str, answer: &str) -> String {
+pub(super) fn type_at(terminal: &mut PtyMaster, prompt: &str, answer: &str) -> String {
+    let shown = until_shown(terminal, prompt);
+    terminal.write_all(format!("{answer}\n").as_bytes()).unwrap();
+    shown
+}
+
+/// Waits until the terminal shows this prompt. Returns what it has shown.
+pub(super) fn until_shown(terminal: &mut PtyMaster, prompt: &str) -> String {
     let (mut shown, mut byte) = (Vec::new(), [0]);
     while !shown.ends_with(prompt.as_bytes()) {
         terminal.read_exact(&mut byte).unwrap();
         shown.push(byte[0]);
     }
-    terminal.write_all(format!("{answer}\n").as_bytes()).unwrap();
     text(shown)
 }
 
@@ -265,7 +276,7 @@ fn the_user_of_a_terminal_is_asked() {
     let code = "const ask = (n) => one.hello({ n }).catch((error) => error.message); [await ask(1), await ask(2), await ask(3)]";
     let refused = "one.hello failed: not approved: the user refused the call";
     for (options, answers, expected) in [
-        (&[][..], &["y", "what?", "n", "y"][..], ["hello from one", refused, "hello from one"]),
+        (&[][..], &["y", "huh?", "n", "y"][..], ["hello from one", refused, "hello from one"]),
         (&[], &["a"], ["hello from one"; 3]),
         (&[], &["q"], [refused; 3]),
         (&["--ask-once"], &["y", "a"], ["hello from one"; 3]),

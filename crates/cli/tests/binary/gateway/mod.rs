@@ -1,5 +1,6 @@
 //! The gateway, `execbox mcp`, and the commands beside it.
 
+mod always;
 mod approvals;
 mod certificates;
 mod clients;
