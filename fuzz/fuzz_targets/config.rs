@@ -1,11 +1,11 @@
-//! A configuration of MCP servers, in JSON or TOML: it is read or is an error with a place in the text, and no value of a secret
+//! A configuration of MCP servers or a file of clients, in JSON or TOML: it is read or is an error with a place in the text, and no value of a secret
 //! is shown.
 
 #![no_main]
 
 use std::path::{Path, PathBuf};
 
-use execbox_mcp::config::{Config, Context, Input, Unavailable};
+use execbox_mcp::config::{ClientConfig, Config, Context, Input, Unavailable};
 use libfuzzer_sys::fuzz_target;
 
 const SECRET: &str = "s3cret-of-the-environment";
@@ -44,6 +44,9 @@ fuzz_target!(|text: &str| {
         return; // what the text itself says may be shown
     }
     for name in ["f.json", "f.toml"] {
+        if let Err(error) = ClientConfig::read(text, &Everything(text, name)) {
+            assert!(!error.to_string().contains(SECRET), "{error}");
+        }
         let mut config = Config::default();
         match config.read(text, &Everything(text, name)) {
             Ok(()) => {

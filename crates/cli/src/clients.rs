@@ -1,6 +1,8 @@
 //! `--clients`: the clients of a gateway over HTTP that have tokens of their own, and what each of them can use.
 
 use std::env;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,7 +22,7 @@ use crate::policy::PolicySource;
 use crate::servers;
 use crate::source::TextError;
 use crate::state::{StateFile, StateFileError};
-use crate::{secrecy, token};
+use crate::{report, secrecy, token};
 
 /// A client, with its token.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,6 +86,7 @@ impl ClientsFile {
     pub(crate) fn read(&self, files: &mut Files) -> Result<Vec<Client>, ClientsError> {
         secrecy::protect();
         let text = servers::read_text(files, &self.path)?;
+        warn_if_readable(&self.path);
         let configs = ClientConfig::read(&text, &Environment(&self.path))
             .map_err(|error| ClientsError::Config { file: self.name(), error })?;
         let mut clients: Vec<Client> = Vec::new();
@@ -111,6 +114,7 @@ impl ClientsFile {
             TokenPlace::File(path) => {
                 let path = self.path.parent().unwrap_or(Path::new("")).join(path);
                 files.record(&path);
+                warn_if_readable(&path);
                 let read = token::read_file(&path)
                     .and_then(|text| ClientConfig::parse_token(&text).map_err(|error| error.to_string()));
                 read.map_err(|reason| ClientsError::Token { file, client, path: path.display().to_string(), reason })?
@@ -121,6 +125,15 @@ impl ClientsFile {
 
     fn name(&self) -> String {
         self.path.display().to_string()
+    }
+}
+
+/// Prints a message if all users of this machine can read a file with tokens.
+fn warn_if_readable(path: &Path) {
+    let is_readable = |found: Metadata| found.is_file() && found.mode() & 0o004 != 0;
+    if fs::metadata(path).is_ok_and(is_readable) {
+        let path = path.display();
+        report::note(&format_args!("{path} can be read by other users; run `chmod 600 {path}`, and change its tokens"));
     }
 }
 

@@ -2,15 +2,12 @@
 //! machine can read.
 
 use std::env;
-use std::fs::{self, Metadata};
 use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use execbox::transport::{Token, TokenError};
 
 use crate::error::{CliError, reason};
-use crate::report;
 use crate::secrecy;
 use crate::source;
 
@@ -62,23 +59,13 @@ pub(crate) enum TokenSourceError {
 
 impl CliError for TokenSourceError {}
 
-/// The text of a file with a token. Prints a message if all users of this machine can read it.
+/// The text of a file with a token.
 pub(crate) fn read_file(path: &Path) -> Result<String, String> {
     let file = source::open(path).map_err(|error| reason(&error))?;
     let file = file.map_err(|kind| format!("{kind}; name a regular file"))?;
     let mut text = String::new();
-    warn_if_readable(path);
     file.take(MAX_FILE).read_to_string(&mut text).map_err(|error| reason(&error))?;
     Ok(text)
-}
-
-/// Prints a message if all users of this machine can read a file with tokens.
-pub(crate) fn warn_if_readable(path: &Path) {
-    let is_readable = |found: Metadata| found.is_file() && found.mode() & 0o004 != 0;
-    if fs::metadata(path).is_ok_and(is_readable) {
-        let path = path.display();
-        report::note(&format_args!("{path} can be read by other users; run `chmod 600 {path}`, and change its tokens"));
-    }
 }
 
 impl TokenSource<'_> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use execbox::events::{EventKind, Observer, ToolProgress};
 use execbox::policy::{Decision, Policy};
 use execbox::{
-    CancellationToken, ErrorCode, ExecuteRequest, ExecuteResult, Executor, InlineExecutor, Provider, ProviderError,
-    Tool, ToolContext, ToolError,
+    CancellationToken, Effect, ErrorCode, ExecuteRequest, ExecuteResult, Executor, InlineExecutor, Provider,
+    ProviderError, Tool, ToolContext, ToolError,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -200,6 +200,22 @@ fn invalid_providers_are_rejected_with_a_reason() {
 }
 
 /// A call without a program is an execution: it has a context, events and an end, whatever ends it.
+/// A part has the names of the whole, also those that depend on other tools, and nothing else of it.
+#[tokio::test]
+async fn a_part_of_a_provider_has_only_the_tools_that_are_kept() {
+    let tool = |name: &'static str| Tool::new(name, move |_, _| async move { Ok(json!(name)) });
+    let denied = Policy::new().rule(|call| (call.name() == "api.a_b__2").then(|| Decision::Deny("no".to_owned())));
+    let whole = Provider::builder("api").tools(["a_b", "a-b", "other"].map(tool)).build().unwrap().with_policy(&denied);
+    let part = whole.only(|tool, effect| tool.original_name != "a_b" && effect == Effect::Unstated);
+    assert_eq!((part.safe_name("a-b"), part.safe_name("a_b")), (Some("a_b__2"), None));
+    assert!(!part.types().contains("a_b("), "{}", part.types());
+    let result = run([part.clone()], "[Object.keys(api), await api.other()]").await;
+    assert_eq!(result.outcome, Ok(Some(json!([["a_b__2", "other"], "other"]))));
+    assert_eq!(failure(&run([part.clone()], "await api.a_b__2()").await).1, "not allowed: no");
+    let missing = run([part], "await api.a_b()").await;
+    assert!(failure(&missing).1.contains("api.a_b is not a function"), "{missing:?}");
+}
+
 #[tokio::test]
 async fn a_direct_call_is_an_execution_of_its_own() {
     let events = Arc::<Mutex<Vec<String>>>::default();

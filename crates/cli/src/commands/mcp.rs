@@ -35,7 +35,7 @@ use crate::policy::{PolicyArguments, PolicySource};
 use crate::reload::{Hangup, Reloader, Sources};
 use crate::servers::{self, Loaded, Purpose, ServerArguments};
 use crate::state::{StateFile, StateOptionError};
-use crate::token::{self, Role, TokenSource};
+use crate::token::{Role, TokenSource};
 use crate::units::Time;
 use crate::watch::{Lines, LogFile, Published};
 use crate::{descriptors, interrupt, report, stub, watch};
@@ -326,7 +326,6 @@ impl Job {
         };
         let clients = arguments.clients.map(|path| {
             let file = ClientsFile { path, limits: options.limits, has_state: arguments.state.is_some() };
-            token::warn_if_readable(&file.path);
             let clients = file.read(&mut loaded.files)?;
             Ok::<_, ClientsError>((file, clients))
         });

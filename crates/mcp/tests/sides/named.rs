@@ -131,6 +131,24 @@ async fn each_client_has_the_tools_that_it_is_granted() {
     }
 }
 
+/// A token says whose state it is, so that a client without sessions has one.
+#[tokio::test]
+async fn a_client_without_sessions_has_a_state_of_its_own() {
+    let gateway = Gateway::new().await;
+    gateway.named.replace(["ann", "ben"].map(|name| gateway.client(name, Only("api", 'e'), 8)).into());
+    for (name, code, expected) in [
+        ("ann", "await store.set({ key: 'a', value: 1 }); return 'stored'", "stored"),
+        ("ann", "await store.get('a')", "1"),
+        ("ben", "await store.get('a')", "null"),
+    ] {
+        let answer = gateway.run_without_session(name, code).await;
+        assert!(answer.body.contains(&format!("\"text\":\"{expected}\"")), "{answer:?}");
+    }
+    let tools = gateway.session("ann").await;
+    let answer = gateway.post("ann", &tools, &run(2, "await store.get('a')")).await;
+    assert!(answer.body.contains("\"text\":\"null\""), "a session has its own: {answer:?}");
+}
+
 /// Requests about resources have the filters of the tools with the same purpose.
 #[tokio::test]
 async fn resources_are_granted_as_the_tools_for_them() {

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use execbox_mcp::config::{Config, Variables};
+use execbox_mcp::config::{ClientConfig, Config, Variables};
 
 use super::page::{Block, Page, root};
 
@@ -37,6 +37,10 @@ fn check(page: &Page, failures: &mut Vec<String>) -> usize {
             }
             ("json", "config") => {
                 let read = Config::default().read(&block.text, &Variables(|_| Some("value".to_owned())));
+                failures.extend(read.err().map(|error| format!("{}: {error}", place())));
+            }
+            ("json", "clients") => {
+                let read = ClientConfig::read(&block.text, &Variables(|_| Some("a-value-of-a-variable".to_owned())));
                 failures.extend(read.err().map(|error| format!("{}: {error}", place())));
             }
             (language, "") if language == "text" || language.starts_with("rust") => {}

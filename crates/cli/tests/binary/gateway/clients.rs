@@ -1,6 +1,7 @@
 //! `execbox mcp --clients`: clients over HTTP with tokens of their own.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -41,7 +42,6 @@ fn prepare(name: &str) -> PathBuf {
 
 /// Writes a file that only this user can read.
 fn private(dir: &Path, name: &str, content: &str) {
-    use std::os::unix::fs::PermissionsExt as _;
     fs::write(dir.join(name), content).unwrap();
     fs::set_permissions(dir.join(name), fs::Permissions::from_mode(0o600)).unwrap();
 }
@@ -107,7 +107,10 @@ fn mistakes_in_a_file_of_clients_are_reported() {
     ] {
         private(&dir, name, content);
     }
-    let files = ["none", "invalid", "weak", "lost", "same", "large", "state"].map(|name| format!("{name}.json"));
+    let files =
+        ["none", "invalid", "weak", "lost", "same", "large", "state", "open"].map(|name| format!("{name}.json"));
+    fs::copy(dir.join("weak.json"), dir.join("open.json")).unwrap();
+    fs::set_permissions(dir.join("open.json"), fs::Permissions::from_mode(0o644)).unwrap();
     let mut commands: Vec<_> = files
         .iter()
         .map(|file| Typed::new(&["mcp", "--server", "a=b", "--http", "127.0.0.1:0", "--clients", file]))
