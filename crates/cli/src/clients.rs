@@ -139,6 +139,8 @@ fn warn_if_readable(path: &Path) {
 
 /// The servers of the named clients of a running gateway.
 pub(crate) struct ClientServers {
+    /// The file of the clients; `None` if there is none.
+    pub(crate) file: Option<ClientsFile>,
     /// The server of clients without a name.
     pub(crate) gateway: CodeServer,
     /// Its options.

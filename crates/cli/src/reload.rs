@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::always::Always;
-use crate::clients::{ClientServers, ClientsFile};
+use crate::clients::ClientServers;
 use crate::files::Files;
 use crate::servers::{self, Loaded, ServerArguments};
 use crate::watch::Lines;
@@ -60,7 +60,6 @@ pub(crate) struct Reloader {
     pub(crate) servers: Servers,
     pub(crate) code_server: CodeServer,
     pub(crate) clients: Arc<ClientServers>,
-    pub(crate) clients_file: Option<ClientsFile>,
     pub(crate) always: Arc<Always>,
     pub(crate) lines: Lines,
     /// Why the configuration that was read last is not in use.
@@ -82,7 +81,7 @@ impl Reloader {
 
     async fn reload(&mut self, is_requested: bool) {
         let (sources, before, quiet) = (Arc::clone(&self.sources), self.loaded.files.clone(), self.lines.quiet);
-        let clients = self.clients_file.clone();
+        let clients = self.clients.file.clone();
         let read = move || {
             let (mut loaded, error) = servers::read_again(&sources.arguments, &sources.stubs, quiet, &before);
             let clients = clients.map(|file| file.read(&mut loaded.files));
@@ -110,7 +109,8 @@ impl Reloader {
         }
         self.clients.refresh().await;
         let mistakes = [mistake, replaced.err().map(|error| error.to_string())];
-        self.reject(mistakes.into_iter().flatten().collect(), is_requested);
+        let mistakes: Vec<String> = mistakes.into_iter().flatten().collect();
+        self.reject(&mistakes, is_requested);
     }
 
     async fn apply(&mut self, loaded: Loaded, is_requested: bool) {
@@ -139,7 +139,7 @@ impl Reloader {
     }
 
     /// Reports each mistake once, and whenever a reload is requested.
-    fn reject(&mut self, mistakes: Vec<String>, is_requested: bool) {
+    fn reject(&self, mistakes: &[String], is_requested: bool) {
         let known = self.error.borrow().clone().unwrap_or_default();
         for mistake in mistakes.iter().filter(|mistake| is_requested || !known.contains(mistake.as_str())) {
             self.lines.add(&format!("configuration not reloaded: {mistake}"), true);

@@ -93,7 +93,7 @@ impl StateFile {
 
     /// The state with this name in the same file. The shapes of results are shared.
     pub(crate) fn named(&self, name: &str) -> Result<Self, StateFileError> {
-        let thread = |area: &str| self.store.thread(&format!("{area} of {name}"));
+        let thread = |area: &str| self.store.thread(format!("{area} of {name}"));
         let (values, snippets) = (thread(VALUES)?, thread(SNIPPETS)?);
         let (store, shapes, runtime) = (self.store.clone(), self.shapes.clone(), self.runtime.clone());
         Ok(Self { store, values, snippets, shapes, runtime })

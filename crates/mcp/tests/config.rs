@@ -46,7 +46,7 @@ fn tools_are_added_to_configurations_as_expected() {
 
 /// Compares the cases in a directory with what `read` makes of them. Returns how many there are.
 fn check(directory: &str, read: fn(&str) -> String) -> usize {
-    let files = CaseFile::read_all(&format!("{}/tests/{directory}", env!("CARGO_MANIFEST_DIR")));
+    let files = CaseFile::read_all(format!("{}/tests/{directory}", env!("CARGO_MANIFEST_DIR")));
     let mut wrong = Vec::new();
     for file in &files {
         let text = fs::read_to_string(&file.path).unwrap();

@@ -350,17 +350,7 @@ impl Job {
         let state = self.open_state().await?;
         self.options.state.shared = state.clone().map(|file| file as Arc<dyn StateStore>);
         let named = NamedClients::default();
-        let http = match &self.http {
-            Some((address, options)) => {
-                let options = HttpOptions {
-                    clients: self.clients.is_some().then(|| named.clone()),
-                    shortages: Some(shortage_sink(self.lines.clone())),
-                    ..options.clone()
-                };
-                Some(HttpServer::bind(address, options).await.map_err(McpError::Http)?)
-            }
-            None => None,
-        };
+        let http = self.listen(&named).await?;
         let changes = self.options.changes.clone();
         let clients = if http.is_some() { Clients::many() } else { Clients::one() };
         let on_stderr = self.on_stderr();
@@ -400,7 +390,9 @@ impl Job {
         };
         let source = Source { sources: Arc::clone(&self.sources), servers: servers.clone() };
         let code_server = CodeServer::new(Arc::clone(&executor), source.clone(), options.clone());
+        let (clients_file, named_clients) = self.clients.unzip();
         let client_servers = Arc::new(ClientServers {
+            file: clients_file,
             gateway: code_server.clone(),
             options,
             source: Arc::new(source),
@@ -411,17 +403,8 @@ impl Job {
             named,
             current: Mutex::default(),
         });
-        let clients_file = match self.clients {
-            Some((file, clients)) => {
-                client_servers.replace(clients)?;
-                Some(file)
-            }
-            None => None,
-        };
-        let unmatched = {
-            let (servers, sources, clients) = (servers.clone(), Arc::clone(&self.sources), Arc::clone(&client_servers));
-            move || [policy.unmatched(&servers, &sources.stubs), clients.unmatched(&sources.stubs)].concat()
-        };
+        client_servers.replace(named_clients.unwrap_or_default())?;
+        let unmatched = unmatched(policy, servers.clone(), Arc::clone(&self.sources), Arc::clone(&client_servers));
         let following = watch::follow(servers.clone(), subscription, lines, published, unmatched, reported.clone());
         let following = tokio::spawn(following);
         let reloader = Reloader {
@@ -430,7 +413,6 @@ impl Job {
             servers: servers.clone(),
             code_server: code_server.clone(),
             clients: client_servers,
-            clients_file,
             always,
             lines: self.lines,
             error,
@@ -456,11 +438,20 @@ impl Job {
         let _ = following.await; // The states after closing the servers are neither printed nor published.
         tokio::join!(servers.close(), executor.dispose());
         if let Some(state) = state {
-            let written = tokio::task::spawn_blocking(move || shapes.inspect(Shapes::flush));
-            let _ = tokio::time::timeout(LAST_ANSWERS, written).await;
-            let _ = tokio::time::timeout(LAST_ANSWERS, state.close()).await;
+            close_state(&state, shapes).await;
         }
         Ok(served?)
+    }
+
+    /// Listens at the address of `--http`. `named` are the clients of `--clients`.
+    async fn listen(&self, named: &NamedClients) -> Result<Option<HttpServer>, McpError> {
+        let Some((address, options)) = &self.http else { return Ok(None) };
+        let options = HttpOptions {
+            clients: self.clients.is_some().then(|| named.clone()),
+            shortages: Some(shortage_sink(self.lines.clone())),
+            ..options.clone()
+        };
+        HttpServer::bind(address, options).await.map(Some).map_err(McpError::Http)
     }
 
     /// Opens the file of `--state`.
@@ -484,6 +475,23 @@ impl Job {
             })
         })
     }
+}
+
+/// Writes what is not yet in the file of `--state`, and closes it.
+async fn close_state(state: &StateFile, shapes: Option<Shapes>) {
+    let written = tokio::task::spawn_blocking(move || shapes.inspect(Shapes::flush));
+    let _ = tokio::time::timeout(LAST_ANSWERS, written).await;
+    let _ = tokio::time::timeout(LAST_ANSWERS, state.close()).await;
+}
+
+/// The lines about patterns of options and of clients that match nothing.
+fn unmatched(
+    policy: Arc<PolicySource>,
+    servers: Servers,
+    sources: Arc<Sources>,
+    clients: Arc<ClientServers>,
+) -> impl Fn() -> Vec<String> {
+    move || [policy.unmatched(&servers, &sources.stubs), clients.unmatched(&sources.stubs)].concat()
 }
 
 /// Where the types of results are remembered.

@@ -167,7 +167,9 @@ impl Provider {
         let kept = manifest.tools.iter().zip(tools).filter(|(shown, tool)| keep(shown, tool.effect));
         let tools: Vec<_> = kept.map(|(_, tool)| Arc::clone(tool)).collect();
         let mut types = Namespace::default();
-        tools.iter().for_each(|tool| _ = types.add(&tool.signature()));
+        for tool in &tools {
+            types.add(&tool.signature());
+        }
         let inner = Inner::new(Arc::clone(name), description.clone(), *names_failed_calls, tools, types);
         Self { inner: Arc::new(inner), policies: self.policies.clone() }
     }

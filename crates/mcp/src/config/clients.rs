@@ -81,8 +81,9 @@ impl ClientLimits {
     pub fn of_program(&self, base: Limits) -> Limits {
         let mut limits = base;
         for (field, amount) in &self.program {
-            let limit = Limits::TABLE.iter().find(|limit| limit.field == *field);
-            limit.into_iter().for_each(|limit| limit.set(&mut limits, Some(*amount)));
+            if let Some(limit) = Limits::TABLE.iter().find(|limit| limit.field == *field) {
+                limit.set(&mut limits, Some(*amount));
+            }
         }
         limits
     }
