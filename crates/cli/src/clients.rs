@@ -143,7 +143,7 @@ pub(crate) struct ClientServers {
     pub(crate) file: Option<ClientsFile>,
     /// The server of clients without a name.
     pub(crate) gateway: CodeServer,
-    /// Its options.
+    /// The options of `gateway`.
     pub(crate) options: ServerOptions,
     pub(crate) source: Arc<dyn ProviderSource>,
     pub(crate) servers: Servers,
