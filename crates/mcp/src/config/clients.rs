@@ -150,8 +150,12 @@ fn read(name: &str, client: &Node<'_>, context: &dyn Context) -> Result<ClientCo
     let mut tokens = Vec::new();
     let (mut servers, mut allow, mut deny) = (Vec::new(), Vec::new(), Vec::new());
     let (mut read_only, mut state, mut limits) = (false, None, ClientLimits::default());
-    for (key, value) in client.members()? {
+    client.members()?; // Finds duplicates. A key that is null is a mistake: what it restricts is not known.
+    for (key, value) in client.entries()? {
         match key {
+            "servers" | "allow" if value.is_empty() => {
+                return Err(value.error(Problem::InvalidValue { expected: NO_LIST }));
+            }
             "token" => tokens.push(TokenPlace::Here(token(&value, context)?)),
             "tokenFile" => tokens.push(TokenPlace::File(expanded(&value, context)?.into())),
             "servers" => servers = patterns(&value, false)?,
@@ -276,6 +280,9 @@ fn unknown(key: &str, value: &Node<'_>, known: &[&str]) -> ConfigError {
     let suggestion = near(key, known.iter().copied()).map(str::to_owned);
     value.key_error(Problem::UnknownKey { suggestion, known: known.join(", ") })
 }
+
+/// What is expected in place of an empty list, which could mean all or none.
+const NO_LIST: &str = "at least one pattern; leave the key out to grant all";
 
 /// The keys of a client.
 const KEYS: &[&str] = &["token", "tokenFile", "servers", "allow", "deny", "readOnly", "state", "limits"];
