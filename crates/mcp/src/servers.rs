@@ -408,6 +408,7 @@ impl Servers {
         self.0.options.secrets.add(&config.secrets);
         let options = UpstreamOptions {
             results: config.results,
+            protocol_version: config.protocol_version.clone(),
             call_timeout: config.call_timeout.unwrap_or(self.0.options.call_timeout),
             filter: config.filter.clone(),
             ..self.0.options.clone()

@@ -208,6 +208,9 @@ fn server(server: &ServerConfig, namespace: &str) -> String {
     if !server.has_prefix {
         line("prefix", "no");
     }
+    if let Some(version) = &server.protocol_version {
+        line("protocol version", version.as_str());
+    }
     if server.filter.read_only {
         line("read only", "yes");
     }

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rmcp::model::ProtocolVersion;
+
 use super::ignored::{HTTP_TYPES, ignored_keys};
 use super::node::Node;
 use super::variables::{Expander, Scope};
@@ -76,6 +78,7 @@ struct RawEntry<'a> {
     ask: Vec<Node<'a>>,
     never_ask: Vec<Node<'a>>,
     timeout: Option<Duration>,
+    protocol_version: Option<ProtocolVersion>,
     results: ResultFormat,
     is_extension: bool,
 }
@@ -111,6 +114,7 @@ impl<'a> RawEntry<'a> {
                 "readOnly" => raw.read_only = value.boolean()?,
                 "timeout" if !value.is_number() => raw.timeout = Some(duration(&value)?),
                 "tool_timeout_sec" => raw.timeout = Some(seconds(&value)?),
+                "protocolVersion" => raw.protocol_version = Some(protocol_version(&value)?),
                 "results" => raw.results = results(&value)?,
                 "settings" => raw.is_extension = true,
                 "source" => raw.is_extension |= value.string()? == "extension",
@@ -173,6 +177,7 @@ impl<'a> RawEntry<'a> {
         self.ask.iter().for_each(|asked| server.ask.add(&asked.text()));
         server.ask.never = patterns(&self.never_ask);
         server.call_timeout = self.timeout;
+        server.protocol_version.clone_from(&self.protocol_version);
         server.results = self.results;
         Ok(server)
     }
@@ -332,6 +337,15 @@ fn results(node: &Node<'_>) -> Result<ResultFormat, ConfigError> {
         "data" | "unwrapped" => Ok(ResultFormat::Data), // the old name of "data"
         _ => Err(node.error(Problem::InvalidValue { expected: "\"data\" or \"envelope\"" })),
     }
+}
+
+/// A version that servers are asked for by `initialize`.
+fn protocol_version(node: &Node<'_>) -> Result<ProtocolVersion, ConfigError> {
+    let text = node.string()?;
+    let mut known = ProtocolVersion::KNOWN_VERSIONS.iter().filter(|version| version.has_initialize());
+    let expected = "\"2025-11-25\", \"2025-06-18\", \"2025-03-26\" or \"2024-11-05\"";
+    let version = known.find(|version| version.as_str() == text);
+    version.cloned().ok_or_else(|| node.error(Problem::InvalidValue { expected }))
 }
 
 fn port(node: &Node<'_>) -> Result<u16, ConfigError> {

@@ -171,6 +171,7 @@ const KNOWN: &[&str] = &[
     "includeTools",
     "oauth",
     "prefix",
+    "protocolVersion",
     "readOnly",
     "results",
     "serverUrl",

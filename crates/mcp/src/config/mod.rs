@@ -20,7 +20,7 @@
 //! - **Keys without effect** are listed ([`IgnoredKey`]): unknown keys, keys of other clients, and a numeric `timeout`,
 //!   because clients disagree on its unit.
 //! - **Keys of execbox**: `allow`, `deny`, `readOnly` and `expose` ([`ToolFilter`]), `prefix`, `ask` and `alwaysAllow` ([`AskFilter`]), `timeout`
-//!   of each call as text with a unit, `results` ([`ResultFormat`]).
+//!   of each call as text with a unit, `protocolVersion` (one before 2026-07-28), `results` ([`ResultFormat`]).
 //! - **OAuth**: `oauth` has the client for logging in ([`OAuthClient`]): `clientId`, `clientSecret`, `issuer`,
 //!   `clientMetadataUrl`, `scopes` (an array, or a string with spaces) and `callbackPort`. Without it, the client registers
 //!   itself.
@@ -78,6 +78,8 @@ pub use self::ignored::{IgnoreReason, IgnoredKey};
 pub use self::input::{Input, InputKind, InputOption};
 pub use self::problem::{ConfigError, Format, Problem};
 pub use self::skipped::{SkipReason, Skipped};
+use rmcp::model::ProtocolVersion;
+
 use crate::Secrets;
 use crate::filter::{AskFilter, ToolFilter};
 use crate::oauth::OAuthClient;
@@ -110,6 +112,8 @@ pub struct ServerConfig {
     /// The maximum duration of a call. Default: that of the
     /// [`UpstreamOptions`](crate::upstream::UpstreamOptions).
     pub call_timeout: Option<Duration>,
+    /// The version of MCP that the server is asked for. Default: the newest one that it knows.
+    pub protocol_version: Option<ProtocolVersion>,
     /// What guest code receives from a call. Default: the data.
     pub results: ResultFormat,
     /// Values of this configuration that are redacted from everything the server sends.
@@ -202,7 +206,8 @@ impl ServerConfig {
     pub fn new(name: impl Into<String>, transport: Transport, secrets: Secrets) -> Self {
         let (filter, results) = (ToolFilter::default(), ResultFormat::default());
         let (name, ask) = (name.into(), AskFilter::default());
-        Self { name, transport, filter, ask, has_prefix: true, call_timeout: None, results, secrets }
+        let (call_timeout, protocol_version) = (None, None);
+        Self { name, transport, filter, ask, has_prefix: true, call_timeout, protocol_version, results, secrets }
     }
 
     /// A server over HTTP. Fails if `url` is not an `http` or `https` URL.

@@ -87,14 +87,16 @@ impl Endpoint {
             forwarding: Forwarding::new(progress.clone(), options.clients.clone()),
             progress,
         };
-        let mut ways = VecDeque::from([known.unwrap_or_else(|| self.first_way())]);
+        let mut ways = VecDeque::from([known.unwrap_or_else(|| self.first_way(options))]);
         let (mut tried, mut failure) = (Vec::new(), None::<ConnectError>);
         while let Some(way) = ways.pop_front() {
             match self.attempt(client.clone(), &way, unasked, options).await {
                 Ok((connection, start)) => return Ok((connection, Way { start, ..way })),
                 Err(error) => {
                     tried.push(way);
-                    ways.extend(error.alternatives.iter().filter(|way| self.has(way) && !tried.contains(way)).cloned());
+                    ways.extend(
+                        error.alternatives.iter().filter(|way| self.has(way, options) && !tried.contains(way)).cloned(),
+                    );
                     if failure.as_ref().is_none_or(|earlier| earlier.is_provisional || error.is_sse) {
                         failure = Some(error);
                     }
@@ -104,15 +106,19 @@ impl Endpoint {
         Err(failure.unwrap_or_else(|| ConnectError::new(ServerFailure::new("no way to connect"))))
     }
 
-    fn first_way(&self) -> Way {
+    fn first_way(&self, options: &UpstreamOptions) -> Way {
+        let version = options.protocol_version.clone().map(Start::Initialize);
         match self {
             Self::Http(endpoint) if endpoint.protocol() == HttpProtocol::Sse => OLDER_TRANSPORT,
-            _ => Way::streamable(Start::Detect(PATIENCE)),
+            _ => Way::streamable(version.unwrap_or(Start::Detect(PATIENCE))),
         }
     }
 
     /// Whether the configuration permits a way.
-    fn has(&self, way: &Way) -> bool {
+    fn has(&self, way: &Way, options: &UpstreamOptions) -> bool {
+        if options.protocol_version.is_some() && matches!(way.start, Start::Detect(_)) {
+            return false;
+        }
         let Self::Http(endpoint) = self else { return !way.is_sse };
         match endpoint.protocol() {
             HttpProtocol::Detect => true,

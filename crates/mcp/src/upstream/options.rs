@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rmcp::model::ProtocolVersion;
+
 use super::MAX_MESSAGE_BYTES;
 use crate::oauth::TokenStore;
 use crate::{Changes, Clients, Secrets, Shapes, ToolFilter};
@@ -17,6 +19,9 @@ pub struct UpstreamOptions {
     /// The maximum duration of connecting, and of listing all tools. Default: one minute (`npx` may have to
     /// install the server first).
     pub connect_timeout: Duration,
+    /// The version of MCP, before 2026-07-28, that the server is asked for: for servers that do less in a newer one. Default: the
+    /// newest one that the server knows.
+    pub protocol_version: Option<ProtocolVersion>,
     /// After an abandoned call, the server must answer a ping within this time. Otherwise its connection is closed, and
     /// the next call restarts it. Default: 20 seconds.
     pub ping_timeout: Duration,
@@ -63,6 +68,7 @@ impl Default for UpstreamOptions {
             results: ResultFormat::default(),
             call_timeout: Duration::from_mins(2),
             connect_timeout: Duration::from_mins(1),
+            protocol_version: None,
             ping_timeout: Duration::from_secs(20),
             restart_pause: Duration::from_millis(250),
             max_tools: 10_000,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use execbox::{ExecuteRequest, Executor as _, InlineExecutor};
 use execbox_mcp::upstream::{Upstream, UpstreamError, UpstreamOptions};
+use rmcp::model::ProtocolVersion;
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
 use tokio::net::{TcpListener, TcpStream};
@@ -95,8 +96,12 @@ impl Server {
     }
 
     async fn open(&self) -> Result<Upstream, UpstreamError> {
-        let (server, restart_pause) = (self.clone(), Duration::ZERO);
-        let options = UpstreamOptions { restart_pause, ..UpstreamOptions::default() };
+        self.open_with(UpstreamOptions::default()).await
+    }
+
+    async fn open_with(&self, options: UpstreamOptions) -> Result<Upstream, UpstreamError> {
+        let server = self.clone();
+        let options = UpstreamOptions { restart_pause: Duration::ZERO, ..options };
         Upstream::open_stream("far", move || server.connect(), options).await
     }
 
@@ -229,6 +234,20 @@ async fn each_server_is_connected_in_the_way_that_it_knows() {
             last.rsplit(", ").find(|request| request.starts_with("initialize ")).filter(|_| last.ends_with("list"));
         let again = format!("{requests}, call | {}", known.unwrap_or("discover 2026-07-28"));
         assert!(server.logged().replace("call 2026-07-28", "call").starts_with(&again), "{name}: {}", server.logged());
+    }
+}
+
+/// A server that knows the modern version is not asked for it, and others that it names are tried.
+#[tokio::test]
+async fn a_configured_version_is_the_first_that_a_server_is_asked_for() {
+    for (initialize, requests) in [
+        (initialized as fn(&str) -> Reply, "initialize 2025-06-18, initialized, list"),
+        (oldest, "initialize 2025-06-18 | initialize 2024-11-05, initialized, list"),
+    ] {
+        let server = Server::new([discovered(&["2026-07-28"])], initialize);
+        let protocol_version = Some(ProtocolVersion::V_2025_06_18);
+        server.open_with(UpstreamOptions { protocol_version, ..UpstreamOptions::default() }).await.unwrap();
+        assert_eq!(server.logged(), requests);
     }
 }
 
