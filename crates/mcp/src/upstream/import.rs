@@ -211,6 +211,9 @@ impl<'a> Listing<'a> {
     fn add_page(&mut self, page: &mut Page<'_>) -> Result<bool, String> {
         let entries = lenient::take_entries(&mut page.list, "tools");
         let entries = entries.ok_or_else(|| format!("no list of `tools` in {}", lenient::excerpt(&page.list)))?;
+        if page.list.is_object() && page.list.get("tools").is_none() {
+            self.reject_remaining(format!("no list of `tools` in {}", lenient::excerpt(&page.list)));
+        }
         for entry in entries {
             let name = entry.get("name").and_then(Json::as_str).map(str::to_owned);
             let read = match lenient::tool(entry) {

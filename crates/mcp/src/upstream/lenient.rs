@@ -250,16 +250,22 @@ fn server_info(stated: Option<Json>) -> JsonObject {
     Map::from_iter(["name", "version"].map(|name| (name.to_owned(), Json::String(text(name)))))
 }
 
-/// The entries of a list: those of the member `name`, or of a result that is a list itself.
+/// The entries of a list: those of the member `name`, or of a result that is a list itself. An empty list may be missing,
+/// `null`, or the empty object of languages that have one type for both. `None` if there is something else.
 pub(super) fn entries<'a>(page: &'a Json, name: &str) -> Option<&'a [Json]> {
-    let list = if page.is_array() { Some(page) } else { page.get(name) };
-    list.and_then(Json::as_array).map(Vec::as_slice)
+    match (page, page.get(name)) {
+        (Json::Array(entries), _) | (_, Some(Json::Array(entries))) => Some(entries),
+        (Json::Object(_) | Json::Null, None | Some(Json::Null)) => Some(&[]),
+        (_, Some(Json::Object(members))) if members.is_empty() => Some(&[]),
+        _ => None,
+    }
 }
 
 /// As [`entries`], taken out of the page.
 pub(crate) fn take_entries(page: &mut Json, name: &str) -> Option<Vec<Json>> {
+    entries(page, name)?;
     let list = if page.is_array() { Some(page) } else { page.get_mut(name) };
-    let Json::Array(entries) = list? else { return None };
+    let Some(Json::Array(entries)) = list else { return Some(Vec::new()) };
     Some(std::mem::take(entries))
 }
 

@@ -125,12 +125,12 @@ impl Resources {
     }
 }
 
-/// The entries that have a URI. Their other members have the types of [`list_schema`], or are left out.
+/// The entries whose URI is a text. Their other members have the types of [`list_schema`], or are left out.
 fn described(entries: Vec<Json>, uri: &str) -> Json {
     let entries = entries.into_iter().filter_map(|entry| {
         let Json::Object(mut entry) = entry else { return None };
         entry.retain(|name, value| !TEXTS.contains(&name.as_str()) || value.is_string());
-        let stated = entry.get(uri)?.clone();
+        let stated = entry.get(uri).filter(|stated| stated.is_string())?.clone();
         entry.entry("name").or_insert(stated);
         Some(Json::Object(entry))
     });
