@@ -123,8 +123,8 @@ impl HttpClient {
         self.authorized(post).await
     }
 
-    /// Asks whether the server still has a session: it refuses a ping if it has lost it.
-    async fn has_lost(&self, open: OpenSession<'_>) -> bool {
+    /// Asks for the state of a session: a server that has lost it refuses a ping.
+    async fn ping(&self, open: OpenSession<'_>) -> SessionState {
         let ping = |client: reqwest::Client, token| {
             let request = request(&client, Method::POST, open.uri, token, open.headers).header(ACCEPT, ACCEPTED);
             let session = Some(&**open.id).filter(|id| !id.is_empty());
@@ -133,38 +133,68 @@ impl HttpClient {
             async move {
                 let response = send(request).await?;
                 let status = response.status();
-                Ok(refuses_session(status, &received.beginning(response).await))
+                Ok(session_state(status, &received.beginning(response).await))
             }
             .boxed()
         };
-        matches!(tokio::time::timeout(PING_TIMEOUT, self.authorized(ping)).await, Ok(Ok(true)))
+        let answered = tokio::time::timeout(PING_TIMEOUT, self.authorized(ping)).await;
+        answered.ok().and_then(Result::ok).unwrap_or(SessionState::Unknown)
     }
 
-    /// Posts a request over a session, unless the server has lost the session. rmcp renews an expired session and sends the
-    /// request again. A session that has not answered any request, and one whose loss is a failure of the server, which may have
-    /// done something, ends with its connection instead; the next call opens another one.
+    async fn has_lost(&self, open: OpenSession<'_>) -> bool {
+        self.ping(open).await == SessionState::Lost
+    }
+
+    /// Whether a session has ended, asked only if earlier answers leave it in doubt. A session whose requests fail one after
+    /// another, as where the server behind a proxy is gone, has ended unless it answers.
+    async fn has_ended(&self, open: OpenSession<'_>) -> bool {
+        let (is_doubted, is_failing) = (self.received.take_doubt(), self.is_failing());
+        if !is_doubted && !is_failing || !self.sessions.has_answered(open.id) {
+            return false;
+        }
+        match self.ping(open).await {
+            SessionState::Lost => true,
+            SessionState::Unknown => is_failing,
+            SessionState::Open => {
+                self.sessions.record_outcome(false);
+                false
+            }
+        }
+    }
+
+    /// Whether requests fail one after another. Not while other requests, which a new session would end, are not answered.
+    fn is_failing(&self) -> bool {
+        self.sessions.are_failing() && self.received.answers.only_expected().is_some()
+    }
+
+    /// Posts a request over a session, unless the session has ended. rmcp renews an expired session and sends the request again.
+    /// A session that has not answered any request, and one whose loss is a failure of the server, which may have done
+    /// something, ends with its connection instead; the next call opens another one.
     async fn over_session(
         &self,
         post: impl Future<Output = Result<StreamableHttpPostResponse, Failure>>,
         open: OpenSession<'_>,
     ) -> Result<StreamableHttpPostResponse, Failure> {
-        if self.received.take_doubt() && self.sessions.has_answered(open.id) && self.has_lost(open).await {
+        if self.has_ended(open).await {
             return Err(StreamableHttpError::SessionExpired);
         }
         let posted = post.await;
-        let Err(StreamableHttpError::Client(RequestError::Unexpected(response))) = &posted else {
-            if posted.is_ok() {
-                self.sessions.record_answer(open.id);
+        self.sessions.record_outcome(posted.as_ref().is_err_and(is_down));
+        let has_answered = self.sessions.has_answered(open.id);
+        match &posted {
+            Ok(_) => self.sessions.record_answer(open.id),
+            Err(StreamableHttpError::Client(RequestError::Unexpected(response))) if response.may_end_session() => {
+                if !self.has_lost(open).await {
+                    return posted;
+                }
+                if has_answered && !response.status.is_server_error() {
+                    return Err(StreamableHttpError::SessionExpired);
+                }
+                self.disconnect();
             }
-            return posted;
-        };
-        if !response.may_end_session() || !self.has_lost(open).await {
-            return posted;
+            Err(_) if self.is_failing() && !has_answered => self.disconnect(),
+            Err(_) => {}
         }
-        if self.sessions.has_answered(open.id) && !response.status.is_server_error() {
-            return Err(StreamableHttpError::SessionExpired);
-        }
-        self.disconnect();
         posted
     }
 
@@ -309,22 +339,34 @@ async fn refused(response: Response, received: &Received) -> Failure {
     unexpected(failure.with_body(&received.beginning(response).await))
 }
 
-/// Whether the answer to a ping says that there is no such session.
-fn refuses_session(status: StatusCode, body: &[u8]) -> bool {
-    let is_down = matches!(
-        status,
-        StatusCode::REQUEST_TIMEOUT
-            | StatusCode::TOO_MANY_REQUESTS
-            | StatusCode::BAD_GATEWAY
-            | StatusCode::SERVICE_UNAVAILABLE
-            | StatusCode::GATEWAY_TIMEOUT
-    );
+/// What the answer to a ping says about a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SessionState {
+    Open,
+    Lost,
+    /// The server was not reached, or has too much to do.
+    Unknown,
+}
+
+/// The state of the session of a ping that was answered.
+fn session_state(status: StatusCode, body: &[u8]) -> SessionState {
     // Events are lines, too; their data is JSON.
     let mut lines = body.split(|&byte| byte == b'\n').map(|line| line.strip_prefix(b"data:").unwrap_or(line));
     match lenient::error_in(body).or_else(|| lines.find_map(lenient::error_in)) {
         // Not all servers support pings.
-        Some(error) => error.code != ErrorCode::METHOD_NOT_FOUND && !is_down,
-        None => !status.is_success() && !is_down,
+        Some(error) if error.code == ErrorCode::METHOD_NOT_FOUND => SessionState::Open,
+        None if status.is_success() => SessionState::Open,
+        _ if DOWN.contains(&status) => SessionState::Unknown,
+        _ => SessionState::Lost,
+    }
+}
+
+/// Whether a request has failed without an answer of the server itself.
+fn is_down(error: &Failure) -> bool {
+    match error {
+        StreamableHttpError::Client(RequestError::Unexpected(response)) => DOWN.contains(&response.status),
+        StreamableHttpError::Client(RequestError::Http(_)) => true,
+        _ => false,
     }
 }
 
@@ -476,6 +518,44 @@ pub(super) const EVENTS: &str = "text/event-stream";
 const JSON: &str = "application/json";
 const ACCEPTED: &str = "text/event-stream, application/json";
 
+/// The statuses of servers that are not reached, or have too much to do.
+const DOWN: [StatusCode; 5] = [
+    StatusCode::REQUEST_TIMEOUT,
+    StatusCode::TOO_MANY_REQUESTS,
+    StatusCode::BAD_GATEWAY,
+    StatusCode::SERVICE_UNAVAILABLE,
+    StatusCode::GATEWAY_TIMEOUT,
+];
+
 /// The ping that asks whether a session exists, and how long its answer may take.
 const PING: &str = r#"{"jsonrpc":"2.0","id":"session","method":"ping"}"#;
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ping_tells_the_state_of_its_session() {
+        use SessionState::{Lost, Open, Unknown};
+        for (status, body, state) in [
+            (200, r#"{"jsonrpc":"2.0","id":"session","result":{}}"#, Open),
+            (200, "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":\"session\",\"result\":{}}\n\n", Open),
+            (202, "", Open),
+            (404, r#"{"error":{"code":-32601,"message":"Method not found"}}"#, Open),
+            (503, r#"{"error":{"code":-32601,"message":"Method not found"}}"#, Open),
+            (200, r#"{"error":{"code":-32001,"message":"Session not found"}}"#, Lost),
+            (200, "data: {\"error\":{\"code\":-32000,\"message\":\"no session\"}}\n\n", Lost),
+            (404, "", Lost),
+            (401, "", Lost),
+            (500, "no transport", Lost),
+            (408, "", Unknown),
+            (429, "slow down", Unknown),
+            (502, "", Unknown),
+            (503, r#"{"error":{"code":-32000,"message":"overloaded"}}"#, Unknown),
+            (504, "", Unknown),
+        ] {
+            assert_eq!(session_state(StatusCode::from_u16(status).unwrap(), body.as_bytes()), state, "{status} {body}");
+        }
+    }
+}

@@ -16,6 +16,7 @@ pub(super) struct Sessions {
     streamed: Arc<Mutex<Option<Arc<str>>>>,
     /// Whether a handshake was completed.
     has_begun: Arc<AtomicBool>,
+    failures: Arc<Mutex<FailuresInARow>>,
 }
 
 impl Sessions {
@@ -47,6 +48,16 @@ impl Sessions {
         self.streamed().as_ref() == Some(session)
     }
 
+    /// Records whether a request has failed without an answer of the server.
+    pub(super) fn record_outcome(&self, is_failure: bool) {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).record(is_failure);
+    }
+
+    /// Whether requests have failed one after another, without an answer in between.
+    pub(super) fn are_failing(&self) -> bool {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).are_many()
+    }
+
     /// Whether a handshake was completed: the protocol of 2026-07-28 has neither handshakes nor sessions.
     pub(super) fn have_begun(&self) -> bool {
         self.has_begun.load(Ordering::Relaxed)
@@ -70,5 +81,43 @@ impl Sessions {
 
     fn streamed(&self) -> MutexGuard<'_, Option<Arc<str>>> {
         self.streamed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Counts the requests that have failed since the last answer.
+#[derive(Debug, Default)]
+struct FailuresInARow(u32);
+
+impl FailuresInARow {
+    fn record(&mut self, is_failure: bool) {
+        self.0 = if is_failure { self.0.saturating_add(1) } else { 0 };
+    }
+
+    fn are_many(&self) -> bool {
+        self.0 >= MANY_FAILURES
+    }
+}
+
+/// How many failures in a row raise doubts about the session: one is an accident.
+const MANY_FAILURES: u32 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_failures_without_an_answer_in_between_are_many() {
+        for (outcomes, are_many) in
+            [("", false), ("f", false), ("ff", true), ("fff", true), ("faf", false), ("ffa", false), ("affaff", true)]
+        {
+            let mut failures = FailuresInARow::default();
+            for outcome in outcomes.chars() {
+                failures.record(outcome == 'f');
+            }
+            assert_eq!(failures.are_many(), are_many, "{outcomes:?}");
+        }
+        let mut failures = FailuresInARow(u32::MAX);
+        failures.record(true);
+        assert!(failures.are_many());
     }
 }

@@ -29,7 +29,7 @@ struct Site {
 struct State {
     count: usize,
     sessions: BTreeSet<String>,
-    /// The answer to requests of unknown sessions.
+    /// The answer to requests of unknown sessions. With the status 0, the connection is closed.
     lost: Whole,
     /// The answer to calls of known sessions.
     call: Answer,
@@ -39,6 +39,7 @@ struct State {
     tools: Vec<&'static str>,
     said: &'static str,
     refuses_pings: bool,
+    lacks_pings: bool,
     is_sessionless: bool,
     /// The methods of the requests.
     log: Vec<String>,
@@ -172,6 +173,7 @@ impl Site {
                 let headers = format!("Mcp-Session-Id: {session}\r\n");
                 return whole(if state.is_sessionless { "" } else { &headers }, &message["id"], &result);
             }
+            _ if !state.sessions.contains(session) && state.lost.0 == 0 => return Answer::Closed,
             _ if !state.sessions.contains(session) => return Answer::Whole(state.lost),
             "tools/list" => {
                 let tools = state.tools.iter().map(|name| json!({ "name": name, "inputSchema": { "type": "object" } }));
@@ -179,6 +181,9 @@ impl Site {
             }
             "tools/call" if !matches!(state.call, Answer::Usual) => return state.call,
             "tools/call" => json!({ "content": [{ "type": "text", "text": format!("s{}", state.count) }] }),
+            "ping" if state.lacks_pings => {
+                return Answer::Whole((404, JSON, r#"{"error":{"code":-32601,"message":"Method not found"}}"#));
+            }
             "ping" if state.refuses_pings => return Answer::Whole((400, "", "no pings")),
             "ping" => json!({}),
             _ => return Answer::Whole((202, "", "")),
@@ -291,6 +296,64 @@ async fn a_call_that_a_failing_server_has_refused_is_not_repeated() {
     site.restart((500, "", "no transport"));
     let results = run(&upstream, THREE_CALLS).await.outcome;
     assert_eq!(results, Ok(Some(json!(["failed", "s2", "s2"]))));
+}
+
+/// As a load balancer answers whose server for the session is gone: calls may have been made, so that none is repeated.
+#[tokio::test]
+async fn a_session_whose_calls_fail_one_after_another_is_renewed_by_the_third() {
+    let overloaded = r#"{"jsonrpc":"2.0","id":%ID%,"error":{"code":-32000,"message":"no backend"}}"#;
+    for lost in [
+        (502, "", "Bad Gateway"),
+        (503, JSON, overloaded),
+        (504, "Content-Type: text/html\r\n", "<html>"),
+        (429, "Retry-After: 30\r\n", ""),
+        (408, "", ""),
+        (0, "", ""),
+    ] {
+        let site = Site::start().await;
+        let upstream = site.open().await;
+        for _ in 0..2 {
+            assert!(run(&upstream, "await far.ask({})").await.is_ok());
+            site.restart(lost);
+            let expected = format!("s{}", site.state().count + 1);
+            let results = run(&upstream, THREE_CALLS).await.outcome;
+            assert_eq!(results, Ok(Some(json!(["failed", "failed", expected]))), "{lost:?}");
+            assert_eq!((site.logged("tools/call"), site.logged("initialize")), (3, 1), "{lost:?}");
+        }
+    }
+}
+
+/// A tool may fail each time, and the session is that of a browser.
+#[tokio::test]
+async fn a_session_that_answers_pings_is_kept_however_many_calls_fail() {
+    for lacks_pings in [false, true] {
+        let site = Site::start().await;
+        let upstream = site.open().await;
+        site.state().call = Answer::Whole((504, "", "the tool takes too long"));
+        site.state().lacks_pings = lacks_pings;
+        for _ in 0..5 {
+            failure(&upstream, "await far.ask({})").await;
+        }
+        site.state().call = Answer::Usual;
+        assert_eq!(run(&upstream, "await far.ask({})").await.outcome, Ok(Some(json!("s1"))));
+    }
+}
+
+/// Where new sessions fail as well, calls end, and the one after the failures works.
+#[tokio::test]
+async fn a_server_that_fails_over_every_session_is_not_asked_without_end() {
+    let site = Site::start().await;
+    let upstream = site.open().await;
+    for _ in 0..5 {
+        site.state().call = Answer::Closed;
+        site.restart((503, "", "no backend"));
+        let message = failure(&upstream, "await far.ask({})").await;
+        assert!(message.contains("connection lost") || message.contains("HTTP 503"), "{message}");
+        assert!(site.state().log.len() <= 10, "{:?}", site.state().log);
+    }
+    site.state().call = Answer::Usual;
+    let results = run(&upstream, THREE_CALLS).await.outcome.unwrap().unwrap();
+    assert!(results[2].as_str().unwrap().starts_with('s'), "{results}");
 }
 
 #[tokio::test]
