@@ -62,6 +62,16 @@ pub(super) fn answer(text: &[u8], id: &RequestId, kind: Kind) -> Result<Answer, 
     }
 }
 
+/// Whether a message is an answer, whatever its id.
+pub(super) fn is_answer(text: &[u8]) -> bool {
+    json(text).is_ok_and(|message| states_answer(&message))
+}
+
+fn states_answer(message: &Json) -> bool {
+    let Json::Object(members) = message else { return false };
+    !members.contains_key("method") && (members.contains_key("result") || members.contains_key("error"))
+}
+
 /// Reads a request or a notification of a server, or an error without an id. `None` if it is none.
 pub(super) fn unasked(text: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
     let message = json(text).ok()?;

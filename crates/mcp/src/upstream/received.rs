@@ -189,7 +189,7 @@ impl Received {
     /// Checks the events of the response to `request` before rmcp parses their data. A request that is not answered when they
     /// end, and cannot be resumed, fails at once.
     pub(super) fn response(self, events: Events, request: Request) -> Events {
-        Checked::new(self, events, Source::Response(request)).stream()
+        Checked::new(self, events, Source::Response(Responding { request, foreign: None })).stream()
     }
 
     /// Checks the events of a stream of messages. When it ends, requests that expect their answers on it fail at once.
@@ -204,7 +204,8 @@ impl Received {
     }
 
     /// The event without data that rmcp must not parse, and the charge for parsing the event.
-    fn check(&self, mut event: Sse, request: Option<&Request>) -> Result<(Sse, Charge), Flood> {
+    fn check(&self, mut event: Sse, responding: Option<&mut Responding>) -> Result<(Sse, Charge), Flood> {
+        let request = responding.as_ref().map(|responding| &responding.request);
         event.retry = event.retry.map(|millis| millis.max(MIN_RETRY_MILLIS));
         let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
         if event.id.as_ref().is_some_and(|id| id.len() > MAX_EVENT_ID) {
@@ -229,10 +230,20 @@ impl Received {
         } else {
             self.spend(1, data.len())?;
             let charge = if answers.is_none() { self.unasked_message(&data, memory) } else { None };
-            event.data = charge.is_some().then_some(data);
+            match (responding, &charge) {
+                (_, Some(_)) => event.data = Some(data),
+                (Some(responding), None) if self.is_answer(&data, memory) => responding.keep(data, &self.answers),
+                _ => {}
+            }
             charge.unwrap_or_default()
         };
         Ok((event, charge))
+    }
+
+    /// Whether a message that rmcp does not get is an answer, whatever its id.
+    fn is_answer(&self, data: &str, memory: usize) -> bool {
+        let charge = self.answers.charge(memory);
+        memory <= LINE_LIMITS.memory && charge.is_ok_and(|_charge| lenient::is_answer(data.as_bytes()))
     }
 
     /// The text of an answer for rmcp. An answer that exceeds a limit or is invalid becomes an error of its request.
@@ -303,9 +314,24 @@ fn is_lost(error: &SseError) -> bool {
 
 /// What events respond to.
 enum Source {
-    Response(Request),
+    Response(Responding),
     /// No request. `None` after the end of the stream.
     Messages(Option<MessageStream>),
+}
+
+/// The response to a request.
+struct Responding {
+    request: Request,
+    /// The last answer with the id of no request, or without one, and the charge for its text. If the response ends without
+    /// another answer, the request is answered by this one.
+    foreign: Option<(String, Charge)>,
+}
+
+impl Responding {
+    fn keep(&mut self, data: String, answers: &Answers) {
+        self.foreign = None;
+        self.foreign = answers.charge(data.len()).ok().map(|charge| (data, charge));
+    }
 }
 
 /// Events that are checked before rmcp parses their data.
@@ -316,15 +342,15 @@ struct Checked {
     events: Option<Events>,
     /// The charge for parsing the last event.
     held: Charge,
-    /// The failures of unanswered requests, after the end.
-    failures: vec::IntoIter<Sse>,
+    /// The answers to unanswered requests, after the end.
+    remaining: vec::IntoIter<Sse>,
     error: Option<SseError>,
 }
 
 impl Checked {
     fn new(received: Received, events: Events, source: Source) -> Self {
-        let (held, failures) = (Charge::none(), Vec::new().into_iter());
-        Self { received, source, events: Some(events), held, failures, error: None }
+        let (held, remaining) = (Charge::none(), Vec::new().into_iter());
+        Self { received, source, events: Some(events), held, remaining, error: None }
     }
 
     fn stream(self) -> Events {
@@ -334,10 +360,10 @@ impl Checked {
     async fn next(&mut self) -> Option<Result<Sse, SseError>> {
         self.held = Charge::none();
         if let Some(events) = &mut self.events {
-            let request = if let Source::Response(request) = &self.source { Some(request) } else { None };
             let next = events.next().await;
+            let responding = if let Source::Response(responding) = &mut self.source { Some(responding) } else { None };
             let checked = next.map(|event| {
-                self.received.check(event?, request).map_err(|flood| SseError::Body(Box::new(Broken::Flood(flood))))
+                self.received.check(event?, responding).map_err(|flood| SseError::Body(Box::new(Broken::Flood(flood))))
             });
             match checked {
                 Some(Ok((event, charge))) => {
@@ -348,18 +374,30 @@ impl Checked {
                 None => self.end(None),
             }
         }
-        self.failures.next().map(Ok).or_else(|| self.error.take().map(Err))
+        self.remaining.next().map(Ok).or_else(|| self.error.take().map(Err))
     }
 
     fn end(&mut self, error: Option<SseError>) {
         self.events = None;
         let answers = &self.received.answers;
+        if let Source::Response(Responding { request, foreign }) = &mut self.source
+            && error.is_none()
+            && let Some(id) = answers.expected(&request.id)
+            && let Some((data, _charge)) = foreign.take()
+        {
+            let (text, charge) = self.received.answer(&data, measure(data.as_bytes()).1, &id);
+            self.held = charge;
+            self.remaining = vec![Sse::default().data(text)].into_iter();
+            return;
+        }
         let unanswered = match &mut self.source {
             // rmcp resumes it.
-            Source::Response(request) if error.as_ref().is_none_or(is_lost) && answers.is_resumable(&request.id) => {
+            Source::Response(Responding { request, .. })
+                if error.as_ref().is_none_or(is_lost) && answers.is_resumable(&request.id) =>
+            {
                 Vec::new()
             }
-            Source::Response(request) => answers.expected(&request.id).into_iter().collect(),
+            Source::Response(Responding { request, .. }) => answers.expected(&request.id).into_iter().collect(),
             Source::Messages(open) => {
                 *open = None;
                 answers.orphans()
@@ -367,7 +405,7 @@ impl Checked {
         };
         let reason =
             error.as_ref().map_or_else(|| "the response has ended without the answer".to_owned(), reason_of_stream);
-        self.failures = self.received.failures(&unanswered, &reason).into_iter();
+        self.remaining = self.received.failures(&unanswered, &reason).into_iter();
         self.error = error;
     }
 }

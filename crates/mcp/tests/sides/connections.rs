@@ -29,7 +29,8 @@ struct Site {
 struct State {
     count: usize,
     sessions: BTreeSet<String>,
-    /// The answer to requests of unknown sessions. With the status 0, the connection is closed.
+    /// The answer to requests of unknown sessions. With the status 0, the connection is closed;
+    /// with the status 1, they are not answered.
     lost: Whole,
     /// The answer to calls of known sessions.
     call: Answer,
@@ -174,6 +175,7 @@ impl Site {
                 return whole(if state.is_sessionless { "" } else { &headers }, &message["id"], &result);
             }
             _ if !state.sessions.contains(session) && state.lost.0 == 0 => return Answer::Closed,
+            _ if !state.sessions.contains(session) && state.lost.0 == 1 => return Answer::Open(":\n\n"),
             _ if !state.sessions.contains(session) => return Answer::Whole(state.lost),
             "tools/list" => {
                 let tools = state.tools.iter().map(|name| json!({ "name": name, "inputSchema": { "type": "object" } }));
@@ -321,6 +323,26 @@ async fn a_session_whose_calls_fail_one_after_another_is_renewed_by_the_third() 
             assert_eq!((site.logged("tools/call"), site.logged("initialize")), (3, 1), "{lost:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_session_whose_calls_and_pings_are_not_answered_is_renewed() {
+    let site = Site::start().await;
+    let short = Duration::from_millis(500);
+    let options = UpstreamOptions {
+        call_timeout: short,
+        ping_timeout: short,
+        restart_pause: Duration::ZERO,
+        ..UpstreamOptions::default()
+    };
+    let upstream = Upstream::open_http("far", &site.url, &[], options).await.unwrap();
+    site.restart((1, "", ""));
+    let mut calls = 1;
+    while run(&upstream, "await far.ask({})").await.outcome.is_err() {
+        calls += 1;
+        assert!(calls < 100);
+    }
+    assert_eq!((site.logged("initialize"), site.logged("tools/call")), (1, calls));
 }
 
 /// A tool may fail each time, and the session is that of a browser.

@@ -579,6 +579,40 @@ async fn the_body_of_a_response_answers_its_request_whatever_its_id() {
     }
 }
 
+/// Events may bring the right answer later: another one counts when the response has ended.
+#[tokio::test]
+async fn the_last_answer_in_a_response_of_events_answers_its_request_if_none_has_its_id() {
+    let answer = |members: &str| {
+        format!(r#"data: {{"jsonrpc":"2.0",{members}"result":{{"content":[{{"type":"text","text":"fine"}}]}}}}"#)
+    };
+    let other =
+        "data: {\"jsonrpc\":\"2.0\",\"id\":98,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"other\"}]}}";
+    let progress =
+        r#"data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":0,"progress":1}}"#;
+    for id in ["\"id\":99,", "\"id\":null,", "", "\"id\":\"x\",", "\"id\":1.5,", "\"id\":{},"] {
+        let own = answer(id);
+        for events in [
+            format!("{own}\n\n"),
+            format!("{other}\n\n{own}\n\n{progress}\n\ndata: [DONE]\n\n"),
+            format!("id: 7\n{own}\n\n"),
+            format!("{own}\n\ndata: {{\"jsonrpc\":\"2.0\",\"id\":97,\"method\":\"ping\"}}\n\n"),
+        ] {
+            let events: &'static str = Box::leak(events.into_boxed_str());
+            assert_works(&[("tools/call", (200, "text/event-stream", events))]).await;
+        }
+    }
+    let initialize =
+        "data: {\"id\":null,\"result\":{\"protocolVersion\":\"2025-03-26\",\"capabilities\":{\"tools\":{}}}}\n\n";
+    assert_works(&[("initialize", (200, "text/event-stream", initialize))]).await;
+    let right = Box::leak(format!("{other}\n\ndata: %MSG%\n\n{other}\n\n").into_boxed_str());
+    assert_works(&[("tools/call", (200, "text/event-stream", right))]).await;
+    let none = "data: {\"jsonrpc\":\"2.0\",\"id\":99}\n\ndata: {\"method\":\"x\",\"result\":1,\"id\":5}\n\n";
+    let url = answering(&[("tools/call", (200, "text/event-stream", none))]).await;
+    let upstream = open(&url, UpstreamOptions::default()).await.unwrap();
+    let message = failure(&upstream, "await far.ask({})").await;
+    assert!(message.ends_with("the response has ended without the answer"), "{message}");
+}
+
 #[tokio::test]
 async fn a_version_that_is_refused_over_http_is_not_the_last() {
     let refusal = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"Unsupported","data":{"supported":["2025-03-26"]}}}"#;
