@@ -94,9 +94,11 @@ impl Endpoint {
                 Ok((connection, start)) => return Ok((connection, Way { start, ..way })),
                 Err(error) => {
                     tried.push(way);
-                    ways.extend(
-                        error.alternatives.iter().filter(|way| self.has(way, options) && !tried.contains(way)).cloned(),
-                    );
+                    for way in &error.alternatives {
+                        if self.has(way, options) && !tried.contains(way) && !ways.contains(way) {
+                            ways.push_back(way.clone());
+                        }
+                    }
                     if failure.as_ref().is_none_or(|earlier| earlier.is_provisional || error.is_sse) {
                         failure = Some(error);
                     }
@@ -282,25 +284,36 @@ fn redacted(failure: ServerFailure, options: &UpstreamOptions) -> ServerFailure 
     ServerFailure { reason: options.secrets.redact(failure.reason), ..failure }
 }
 
-/// Other versions to try after an error: those that the server names, the newest first; else the modern one and one that many
-/// servers know. A server that is asked in the modern way a second time has as long for its answer as for connecting.
+/// Other versions to try after an error that names versions, or with a code of [`REJECTIONS`]: those that the server names, else
+/// all that it may know, the newest first. A server that is asked in the modern way a second time has as long for its answer as
+/// for connecting.
 fn other_versions(error: &ErrorData, start: &Start, timeout: Duration) -> Vec<Way> {
-    if !REJECTIONS.contains(&error.code) {
+    let named: Vec<_> = named_versions(error).collect();
+    if named.is_empty() && !REJECTIONS.contains(&error.code) {
         return Vec::new();
     }
-    let mut versions: Vec<_> = named_versions(error).collect();
-    if versions.is_empty() {
-        versions = vec![ProtocolVersion::V_2026_07_28, ProtocolVersion::V_2025_06_18];
-    }
-    let start_of = |version: ProtocolVersion| match version.has_initialize() {
-        true => Start::Initialize(version),
+    let start_of = |version: &ProtocolVersion| match version.has_initialize() {
+        true => Start::Initialize(version.clone()),
         false => Start::Detect(timeout),
     };
     let is_new = |way: &Start| !matches!((way, start), (Start::Detect(_), Start::Detect(_))) && way != start;
-    versions.into_iter().map(start_of).filter(is_new).map(Way::streamable).collect()
+    let ways = |versions: &[ProtocolVersion]| {
+        versions.iter().map(start_of).filter(is_new).map(Way::streamable).collect::<Vec<_>>()
+    };
+    let other = ways(&named);
+    // The error may name only the version that it refuses.
+    if other.is_empty() { ways(&OTHER_VERSIONS) } else { other }
 }
 
-/// The errors with which servers reject an unknown handshake.
+/// The versions that a server may know which does not say so. The one that is missing is part of the first way.
+const OTHER_VERSIONS: [ProtocolVersion; 4] = [
+    ProtocolVersion::V_2026_07_28,
+    ProtocolVersion::V_2025_06_18,
+    ProtocolVersion::V_2025_03_26,
+    ProtocolVersion::V_2024_11_05,
+];
+
+/// The errors with which servers reject an unknown handshake, whatever they say.
 const REJECTIONS: [ErrorCode; 6] = [
     ErrorCode::METHOD_NOT_FOUND,
     ErrorCode::UNSUPPORTED_PROTOCOL_VERSION,

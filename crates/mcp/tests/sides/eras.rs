@@ -151,6 +151,19 @@ fn oldest(version: &str) -> Reply {
     }
 }
 
+/// Only the version 2024-11-05 is accepted, and no error says so.
+fn oldest_and_silent(version: &str) -> Reply {
+    if version == "2024-11-05" { initialized(version) } else { Reply::Error(error(-32602, "bad parameters")) }
+}
+
+/// Only the version 2025-03-26 is accepted; the error names the version that is refused.
+fn repeating(version: &str) -> Reply {
+    match version {
+        "2025-03-26" => initialized(version),
+        _ => Reply::Error(error(-32603, &format!("protocol version {version} is not implemented"))),
+    }
+}
+
 /// The methods of the requests of each connection are separated by ` | `; versions follow the methods that state them.
 #[tokio::test(start_paused = true)]
 async fn each_server_is_connected_in_the_way_that_it_knows() {
@@ -221,19 +234,7 @@ async fn each_server_is_connected_in_the_way_that_it_knows() {
         ),
     ];
     for (name, server, requests) in cases {
-        let upstream = server.open().await.unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!(server.logged(), requests, "{name}");
-        tokio::time::resume();
-        let program = "for (const _ of [1, 2]) await far.die({}).catch(() => 0)"; // The second call connects again.
-        let execution = ExecuteRequest::new(program).provider(upstream.provider());
-        let result = InlineExecutor::new().unwrap().execute(execution).await;
-        assert!(result.is_ok(), "{name}: {result:?}");
-        tokio::time::pause();
-        let last = requests.rsplit(" | ").next().unwrap();
-        let known =
-            last.rsplit(", ").find(|request| request.starts_with("initialize ")).filter(|_| last.ends_with("list"));
-        let again = format!("{requests}, call | {}", known.unwrap_or("discover 2026-07-28"));
-        assert!(server.logged().replace("call 2026-07-28", "call").starts_with(&again), "{name}: {}", server.logged());
+        assert_connected(name, server, requests).await;
     }
 }
 
@@ -249,6 +250,52 @@ async fn a_configured_version_is_the_first_that_a_server_is_asked_for() {
         server.open_with(UpstreamOptions { protocol_version, ..UpstreamOptions::default() }).await.unwrap();
         assert_eq!(server.logged(), requests);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn versions_that_no_error_names_are_tried_once_each() {
+    let cases = [
+        (
+            "an old version that no error names",
+            Server::new([unknown()], oldest_and_silent),
+            "discover 2026-07-28, initialize 2025-11-25 | initialize 2025-06-18 | initialize 2025-03-26 | \
+             initialize 2024-11-05, initialized, list",
+        ),
+        (
+            "ends, or an old version that no error names",
+            Server::new([End, unknown()], |version| match version {
+                "2025-03-26" => initialized(version),
+                _ => Reply::Error(error(-32600, "")),
+            }),
+            "discover 2026-07-28 | initialize 2025-11-25 | discover 2026-07-28 | initialize 2025-06-18 | \
+             initialize 2025-03-26, initialized, list",
+        ),
+        (
+            "an error that names the refused version only",
+            Server::new([unknown()], repeating),
+            "discover 2026-07-28, initialize 2025-11-25 | initialize 2025-11-25 | discover 2026-07-28, \
+             initialize 2025-11-25 | initialize 2025-06-18 | initialize 2025-03-26, initialized, list",
+        ),
+    ];
+    for (name, server, requests) in cases {
+        assert_connected(name, server, requests).await;
+    }
+}
+
+/// Connects a server with these requests, and a second time in the way that is known then.
+async fn assert_connected(name: &str, server: Server, requests: &str) {
+    let upstream = server.open().await.unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert_eq!(server.logged(), requests, "{name}");
+    tokio::time::resume();
+    let program = "for (const _ of [1, 2]) await far.die({}).catch(() => 0)"; // The second call connects again.
+    let execution = ExecuteRequest::new(program).provider(upstream.provider());
+    let result = InlineExecutor::new().unwrap().execute(execution).await;
+    assert!(result.is_ok(), "{name}: {result:?}");
+    tokio::time::pause();
+    let last = requests.rsplit(" | ").next().unwrap();
+    let known = last.rsplit(", ").find(|request| request.starts_with("initialize ")).filter(|_| last.ends_with("list"));
+    let again = format!("{requests}, call | {}", known.unwrap_or("discover 2026-07-28"));
+    assert!(server.logged().replace("call 2026-07-28", "call").starts_with(&again), "{name}: {}", server.logged());
 }
 
 /// The error that tells most is reported.
