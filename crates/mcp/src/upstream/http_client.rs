@@ -123,6 +123,40 @@ impl HttpClient {
         self.authorized(post).await
     }
 
+    /// Posts a message.
+    async fn post(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        headers: Headers,
+        max_event: usize,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        let _answered = self.received.unanswered.remove(&message);
+        self.received.answers.sent(&message);
+        let body = Bytes::from(serde_json::to_vec(&message)?);
+        let expected = if let JsonRpcMessage::Request(request) = &message { Some(Request::new(request)) } else { None };
+        let sent = expected.as_ref().map(|request| request.id.clone());
+        let post = |client: reqwest::Client, token| {
+            let request = request(&client, Method::POST, &uri, token, &headers).header(ACCEPT, ACCEPTED);
+            let request = with_session(request, session.as_deref()).header(CONTENT_TYPE, JSON).body(body.clone());
+            let (received, has_session) = (self.received.clone(), session.is_some());
+            let posted = Posted { received, request: expected.clone(), has_session, max_event };
+            async move { posted.read(send(request).await?).await }.boxed()
+        };
+        let id = session.clone().unwrap_or_default();
+        let open = OpenSession { id: &id, uri: &uri, headers: &headers };
+        let posted = match needs_session(&message) && self.sessions.have_begun() {
+            true => self.over_session(self.authorized(post), open).await,
+            false => self.authorized(post).await,
+        };
+        as_answer(posted).inspect_err(|_| {
+            if let Some(request) = &sent {
+                self.received.answers.forget(request);
+            }
+        })
+    }
+
     /// Asks for the state of a session: a server that has lost it refuses a ping.
     async fn ping(&self, open: OpenSession<'_>) -> SessionState {
         let ping = |client: reqwest::Client, token| {
@@ -393,32 +427,20 @@ impl StreamableHttpClient for HttpClient {
         headers: Headers,
         max_event: usize,
     ) -> Result<StreamableHttpPostResponse, Failure> {
-        let _answered = self.received.unanswered.remove(&message);
-        self.received.answers.sent(&message);
-        let body = Bytes::from(serde_json::to_vec(&message)?);
-        let expected = if let JsonRpcMessage::Request(request) = &message { Some(Request::new(request)) } else { None };
-        let sent = expected.as_ref().map(|request| request.id.clone());
-        let post = |client: reqwest::Client, token| {
-            let request = request(&client, Method::POST, &uri, token, &headers).header(ACCEPT, ACCEPTED);
-            let request = with_session(request, session.as_deref()).header(CONTENT_TYPE, JSON).body(body.clone());
-            let (received, has_session) = (self.received.clone(), session.is_some());
-            let posted = Posted { received, request: expected.clone(), has_session, max_event };
-            async move { posted.read(send(request).await?).await }.boxed()
-        };
-        let id = session.clone().unwrap_or_default();
-        let open = OpenSession { id: &id, uri: &uri, headers: &headers };
-        let posted = match needs_session(&message) && self.sessions.have_begun() {
-            true => self.over_session(self.authorized(post), open).await,
-            false => self.authorized(post).await,
-        };
-        if posted.is_ok() && is_initialized(&message) {
-            self.sessions.record_handshake();
+        if !is_initialized(&message) {
+            return self.post(uri, message, session, headers, max_event).await;
         }
-        as_answer(posted).inspect_err(|_| {
-            if let Some(request) = &sent {
-                self.received.answers.forget(request);
-            }
-        })
+        // rmcp sends nothing else until the notification is taken, which some servers never confirm.
+        let client = self.clone();
+        let posting = tokio::spawn(async move {
+            let post = client.post(uri, message, session, headers, max_event);
+            tokio::time::timeout(MAX_NOTIFICATION, post).await
+        });
+        let posted = match tokio::time::timeout(NOTIFICATION_PATIENCE, posting).await {
+            Ok(Ok(Ok(posted))) => posted,
+            _ => Ok(StreamableHttpPostResponse::Accepted),
+        };
+        posted.inspect(|_| self.sessions.record_handshake())
     }
 
     async fn delete_session(
@@ -526,6 +548,10 @@ const DOWN: [StatusCode; 5] = [
     StatusCode::SERVICE_UNAVAILABLE,
     StatusCode::GATEWAY_TIMEOUT,
 ];
+
+/// How long messages wait for the response to a notification before them, and how long that may take at all.
+pub(super) const NOTIFICATION_PATIENCE: Duration = Duration::from_secs(3);
+const MAX_NOTIFICATION: Duration = Duration::from_mins(1);
 
 /// The ping that asks whether a session exists, and how long its answer may take.
 const PING: &str = r#"{"jsonrpc":"2.0","id":"session","method":"ping"}"#;

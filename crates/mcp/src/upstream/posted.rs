@@ -29,18 +29,20 @@ impl Posted {
         if status == StatusCode::NOT_FOUND && self.has_session {
             return Err(StreamableHttpError::SessionExpired);
         }
-        if !status.is_success() {
-            return self.read_failure(response).await;
+        if self.request.is_none() && status != StatusCode::UNAUTHORIZED {
+            // Nothing else that matters is in the response to a notification.
+            return Ok(StreamableHttpPostResponse::Accepted);
         }
-        // Nothing that matters is in the response to a notification.
-        let Some(request) = self.request else { return Ok(StreamableHttpPostResponse::Accepted) };
+        let Some(request) = self.request.as_ref().filter(|_| status.is_success()) else {
+            return self.read_failure(response).await;
+        };
         let session = header(&response, SESSION_ID);
         if media_type(&response) == EVENTS {
             let events = self.received.events(response, self.max_event);
-            return Ok(StreamableHttpPostResponse::Sse(self.received.response(events, request), session));
+            return Ok(StreamableHttpPostResponse::Sse(self.received.response(events, request.clone()), session));
         }
         let failure = Unexpected::new(&response);
-        match self.received.json(response, MAX_MESSAGE_BYTES, &request).await? {
+        match self.received.json(response, MAX_MESSAGE_BYTES, request).await? {
             Ok(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
             // The answer may come on a stream of messages.
             Err(_) if status == StatusCode::ACCEPTED && self.received.answers.accept(&request.id) => {

@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use tokio_util::io::StreamReader;
 
 use super::http::{failure_of, reason_of};
-use super::http_client::{Headers, HttpClient};
+use super::http_client::{Headers, HttpClient, NOTIFICATION_PATIENCE};
 use super::pipe::Disconnect;
 use super::received::{Events, Received, reason_of_stream};
 use super::{MAX_MESSAGE_BYTES, ServerFailure};
@@ -54,12 +54,13 @@ async fn endpoint(events: &mut Events, url: &Url, received: &Received) -> Result
     let event = loop {
         match events.next().await {
             Some(Ok(event)) if event.event.as_deref() == Some("endpoint") => break event,
-            // Comments, times and events of other types may come first.
-            Some(Ok(event)) if event.data.is_none() || event.event.as_deref().is_some_and(|kind| kind != "message") => {
-                received.spend(1, 0).map_err(|flood| flood.to_string())?;
+            // Comments, times, messages and events of other types may come first.
+            Some(Ok(event)) => {
+                let length = event.data.map_or(0, |data| data.len());
+                received.spend(1, length).map_err(|flood| flood.to_string())?;
             }
             Some(Err(error)) => return Err(reason_of_stream(&error)),
-            _ => return Err("invalid response: expected the event `endpoint` of the SSE transport".to_owned()),
+            None => return Err("invalid response: expected the event `endpoint` of the SSE transport".to_owned()),
         }
     };
     let target = url.join(event.data.unwrap_or_default().trim());
@@ -101,7 +102,7 @@ struct Outgoing {
 
 impl Outgoing {
     /// Posts lines until the writer is dropped. Requests are posted concurrently; any other message is posted before those
-    /// that follow it.
+    /// that follow it, unless the server takes too long.
     async fn run(self: Arc<Self>, lines: DuplexStream) {
         let (mut lines, places) = (BufReader::new(lines), Arc::new(Semaphore::new(MAX_POSTS)));
         loop {
@@ -116,7 +117,7 @@ impl Outgoing {
                 drop(place);
             });
             if !is_request {
-                let _ = posting.await;
+                let _ = tokio::time::timeout(NOTIFICATION_PATIENCE, posting).await;
             }
         }
     }

@@ -536,6 +536,54 @@ async fn any_success_answers_a_notification() {
     }
 }
 
+/// The next request shows whether the server has taken it.
+#[tokio::test]
+async fn a_failure_that_answers_a_notification_is_ignored() {
+    for status in [302, 400, 403, 404, 405, 406, 409, 410, 415, 422, 429, 500, 501, 502, 503, 504] {
+        for (kind, body) in [
+            ("text/plain", "no notifications, please"),
+            ("application/json", "{\"detail\":\"unknown message\"}"),
+            ("application/json", "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32600,\"message\":\"no id\"}}"),
+        ] {
+            assert_works(&[("notifications/initialized", (status, kind, body))]).await;
+        }
+    }
+    let login = answering(&[("notifications/initialized", (401, "text/plain", "who?"))]).await;
+    assert!(open(&login, UpstreamOptions::default()).await.is_err(), "a login is required");
+}
+
+/// The notification is sent once, and the server may take as long as it likes for it.
+#[tokio::test]
+async fn a_notification_that_is_not_answered_delays_the_start_by_three_seconds() {
+    for takes in [Duration::from_secs(5), Duration::from_hours(1)] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let (started, taken) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let counts = (Arc::clone(&started), Arc::clone(&taken));
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let (started, taken) = counts.clone();
+                tokio::spawn(async move {
+                    let mut request = [0; 4096];
+                    let length = stream.peek(&mut request).await.unwrap();
+                    if String::from_utf8_lossy(&request[..length]).contains("notifications/initialized") {
+                        started.fetch_add(1, Ordering::SeqCst);
+                        tokio::time::sleep(takes).await;
+                        taken.fetch_add(1, Ordering::SeqCst);
+                    }
+                    serve_one(stream, &|_, body| one_tool(body, |_| fine())).await;
+                });
+            }
+        });
+        let begun = std::time::Instant::now();
+        let upstream = open(&url, UpstreamOptions::default()).await.unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(30));
+        assert_eq!(run(&upstream, "await far.ask({})").await.outcome, Ok(Some(json!("fine"))));
+        assert_eq!((started.load(Ordering::SeqCst), taken.load(Ordering::SeqCst)), (1, 0));
+    }
+}
+
 #[tokio::test]
 async fn events_before_the_answer_are_skipped() {
     for events in [

@@ -1,7 +1,8 @@
 //! Servers with the older transport: HTTP with SSE.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use execbox::{ExecuteRequest, Executor as _, InlineExecutor, Limits};
 use execbox_mcp::config::{Config, Variables};
@@ -21,6 +22,8 @@ struct Older {
     url: String,
     /// The data of the event `endpoint`, before which others come.
     endpoint: Arc<Mutex<String>>,
+    /// Whether notifications are not answered.
+    is_mute: Arc<AtomicBool>,
     /// The status of messages that are posted.
     status: Arc<Mutex<u16>>,
     /// Sends whole events over the last stream; dropping it ends the stream.
@@ -35,6 +38,7 @@ impl Older {
         let older = Self {
             url: format!("http://{}/sse", listener.local_addr().unwrap()),
             endpoint: Arc::new(Mutex::new("/messages?session=1".to_owned())),
+            is_mute: Arc::default(),
             status: Arc::new(Mutex::new(202)),
             stream: Arc::default(),
             heads: Arc::default(),
@@ -68,6 +72,9 @@ impl Older {
         if head.starts_with("GET /sse") {
             return self.events(stream).await;
         }
+        if self.is_mute.load(Ordering::Relaxed) && body.contains("notifications/") {
+            std::future::pending::<()>().await;
+        }
         let answer = format!("HTTP/1.1 {status} X\r\nContent-Length: 8\r\nConnection: close\r\n\r\nAccepted");
         stream.write_all(answer.as_bytes()).await.ok()?;
         let (_, _, answer) = one_tool(&body, |_| fine());
@@ -82,7 +89,7 @@ impl Older {
         let endpoint = self.endpoint.lock().unwrap().clone();
         *self.stream.lock().unwrap() = Some(events);
         let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n: hello\n\n";
-        let others = "retry: 1000\n\nevent: ping\ndata: 1\n\nid: 7\n\n";
+        let others = "retry: 1000\n\nevent: ping\ndata: 1\n\nid: 7\n\ndata: hello\n\nevent: message\ndata: {}\n\n";
         stream.write_all(format!("{head}{others}event: endpoint\ndata: {endpoint}\n\n").as_bytes()).await.ok()?;
         while let Some(event) = received.recv().await {
             stream.write_all(event.as_bytes()).await.ok()?;
@@ -118,6 +125,16 @@ async fn a_server_that_rejects_streamable_http_is_connected_over_sse() {
     older.send("data: {\"jsonrpc\":\"2.0\",\ndata: \"method\":\"notifications/tools/list_changed\"}\n\n");
     until(|| requests() > before).await;
     upstream.close().await;
+}
+
+#[tokio::test]
+async fn notifications_that_are_not_answered_delay_the_start_by_three_seconds() {
+    let older = Older::new().await;
+    older.is_mute.store(true, Ordering::Relaxed);
+    let begun = Instant::now();
+    let upstream = older.open().await.unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(30));
+    assert_eq!(run(&upstream, "await far.ask({})").await.outcome, Ok(Some(json!("fine"))));
 }
 
 #[tokio::test]
