@@ -174,16 +174,18 @@ impl<'a> Listing<'a> {
         Self { options, tools, rejected, filtered, unread, unmatched, budget, excess: 0 }
     }
 
-    /// Reads every page, up to the limits. Fails with a clause.
+    /// Reads every page, up to the limits. Fails with a clause. A server that does not state tools may have some all the same, or
+    /// fail in any way.
     async fn read(&mut self, route: &Route) -> Result<(), String> {
+        let are_stated = route.peer.peer_info().is_none_or(|info| info.capabilities.tools.is_some());
         let timeout = self.options.connect_timeout;
-        tokio::time::timeout(timeout, self.read_pages(route)).await.map_err(|_| no_response(timeout))?
+        let timeout = if are_stated { timeout } else { timeout.min(UNSTATED_TIMEOUT) };
+        let read = tokio::time::timeout(timeout, self.read_pages(route)).await;
+        let read = read.unwrap_or_else(|_| Err(no_response(timeout)));
+        if are_stated { read } else { Ok(()) }
     }
 
     async fn read_pages(&mut self, route: &Route) -> Result<(), String> {
-        if route.peer.peer_info().is_some_and(|info| info.capabilities.tools.is_none()) {
-            return Ok(());
-        }
         let mut cursor = None;
         for _ in 0..self.options.max_pages {
             let params = Some(PaginatedRequestParams::default().with_cursor(cursor.clone()));
@@ -324,7 +326,7 @@ async fn has_resources(route: &Route) -> bool {
         is_listed(route, ClientRequest::ListResourcesRequest(resources)).await
             || is_listed(route, ClientRequest::ListResourceTemplatesRequest(templates)).await
     };
-    tokio::time::timeout(RESOURCES_TIMEOUT, lists).await.unwrap_or(false)
+    tokio::time::timeout(UNSTATED_TIMEOUT, lists).await.unwrap_or(false)
 }
 
 /// Whether a list of resources or templates has items.
@@ -423,8 +425,8 @@ fn tool_bytes(tool: &Tool) -> usize {
     tool.name.len() + tool.description.as_ref().map_or(0, |text| text.len()) + members.sum::<usize>()
 }
 
-/// How long a server may take to list its resources and templates.
-const RESOURCES_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a server may take to list what it may not have: resources and templates, and tools that it does not state.
+const UNSTATED_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The maximum length of the name of a tool, in bytes.
 const MAX_NAME: usize = 256;
