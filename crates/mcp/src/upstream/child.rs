@@ -19,6 +19,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::{Child as Process, ChildStdin, ChildStdout, Command};
 use tokio_util::sync::CancellationToken;
 
+use super::ServerFailure;
 use super::answers::Answers;
 use super::pipe::{Disconnect, Pipe};
 use super::unasked::Unasked;
@@ -78,8 +79,8 @@ impl fmt::Debug for LineSink {
     }
 }
 
-/// A child process, running or ended.
-#[derive(Debug)]
+/// A child process, running or ended. Clones are the same process.
+#[derive(Debug, Clone)]
 pub(super) struct Child {
     gone: CancellationToken,
     stderr_closed: CancellationToken,
@@ -124,7 +125,7 @@ impl ChildCommand {
             tail.read(stderr).await;
             drop(stderr_closed);
         });
-        tokio::spawn(supervise(process, group, disconnect.clone(), child.gone.clone()));
+        tokio::spawn(supervise(process, group, disconnect.clone(), child.clone()));
         Ok((Pipe::new(stdout, stdin, answers, unasked, disconnect, Some(child.gone.clone())), child))
     }
 }
@@ -142,6 +143,11 @@ impl Child {
             self.stderr_closed.cancelled().await;
         };
         let _ = tokio::time::timeout(LINGER, end).await;
+        self.stderr_lines()
+    }
+
+    /// The last lines of standard error so far.
+    fn stderr_lines(&self) -> Vec<String> {
         self.stderr_tail.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 }
@@ -170,16 +176,18 @@ impl Drop for Group {
 }
 
 /// Waits for the end of a process, or ends it on disconnect, and then kills its group.
-async fn supervise(mut process: Process, group: Group, disconnect: Disconnect, gone: CancellationToken) {
-    let gone = gone.drop_guard();
+async fn supervise(mut process: Process, group: Group, disconnect: Disconnect, child: Child) {
+    let gone = child.gone.clone().drop_guard();
     let status = tokio::select! {
         status = process.wait() => status.ok(),
         () = disconnect.triggered() => end(&mut process, &group).await,
     };
-    if let Some(status) = status {
-        disconnect.set_reason(format!("process ended ({status})"));
-    }
     drop(group);
+    if let Some(status) = status {
+        let _ = tokio::time::timeout(STDERR_WAIT, child.stderr_closed.cancelled()).await;
+        let failure = ServerFailure::temporary(format!("process ended ({status})"));
+        disconnect.set_failure(ServerFailure { stderr: child.stderr_lines(), ..failure });
+    }
     drop(gone);
     // A process that has left the group may keep the output open indefinitely.
     tokio::time::sleep(LINGER).await;
@@ -249,6 +257,9 @@ const GRACE: Duration = Duration::from_millis(300);
 
 /// How long output may remain open after the process has ended.
 const LINGER: Duration = Duration::from_millis(500);
+
+/// How long the end of a process is not reported while its standard error is read.
+const STDERR_WAIT: Duration = Duration::from_millis(100);
 
 /// How many lines of standard error are kept, the characters of each, and the bytes in which secrets are searched for.
 const MAX_LINES: usize = 10;

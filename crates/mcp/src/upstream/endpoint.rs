@@ -175,8 +175,10 @@ impl Endpoint {
                 if let Some(child) = &child {
                     error.failure.stderr = child.stderr_tail().await;
                 }
-                if error.is_lost && disconnect.has_reason() {
-                    error.failure.reason = disconnect.reason();
+                if error.is_lost
+                    && let Some(lost) = disconnect.failure()
+                {
+                    error.failure.reason.clone_from(&lost.reason);
                     error.failure.is_temporary &= child.is_none();
                 }
                 Err(ConnectError { failure: redacted(error.failure, options), ..error })

@@ -16,18 +16,18 @@ use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncWrite, Empty};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::MAX_MESSAGE_BYTES;
 use super::answers::Answers;
 use super::lenient::{self, Answer};
 use super::lines::{Excess, Line, LineLimits, Lines};
 use super::unanswered::Unanswered;
 use super::unasked::{Flood, Unasked};
+use super::{MAX_MESSAGE_BYTES, ServerFailure};
 
 /// The signal that a connection is lost, with the reason. All clones are the same signal.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Disconnect {
     token: CancellationToken,
-    reason: Arc<OnceLock<String>>,
+    failure: Arc<OnceLock<ServerFailure>>,
 }
 
 impl Disconnect {
@@ -45,16 +45,21 @@ impl Disconnect {
 
     /// Sets the reason, unless there is one already.
     pub(super) fn set_reason(&self, reason: String) {
-        let _ = self.reason.set(reason);
+        self.set_failure(ServerFailure::temporary(reason));
     }
 
-    /// The reason, as a clause.
+    /// Sets the reason with the output of a process, unless there is one already.
+    pub(super) fn set_failure(&self, failure: ServerFailure) {
+        let _ = self.failure.set(failure);
+    }
+
+    pub(super) fn failure(&self) -> Option<&ServerFailure> {
+        self.failure.get()
+    }
+
+    /// The reason, as a clause for models.
     pub(super) fn reason(&self) -> String {
-        self.reason.get().map_or_else(|| "connection lost".to_owned(), String::clone)
-    }
-
-    pub(super) fn has_reason(&self) -> bool {
-        self.reason.get().is_some()
+        self.failure().map_or_else(|| "connection lost".to_owned(), ServerFailure::for_models)
     }
 }
 
@@ -210,9 +215,13 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Transp
             () = disconnect.triggered() => None,
         };
         if received.is_none() {
+            let is_end = !self.disconnect.is_triggered();
             self.disconnect.trigger();
             if let Some(gone) = &self.gone {
-                let _ = tokio::time::timeout(EXIT_STATUS_WAIT, gone.cancelled()).await;
+                let has_ended = tokio::time::timeout(EXIT_STATUS_WAIT, gone.cancelled()).await.is_ok();
+                if is_end && !has_ended {
+                    self.disconnect.set_reason("the process has closed its standard output and still runs".to_owned());
+                }
             }
         }
         received

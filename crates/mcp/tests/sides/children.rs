@@ -82,12 +82,44 @@ async fn a_crashed_child_reports_its_status_and_is_restarted_by_the_next_call() 
     }
 }
 
+/// As for a process that ends before it is connected: the line that tells of the error, and none with a path.
+#[tokio::test]
+async fn the_last_output_of_a_process_that_ends_is_a_part_of_the_reason() {
+    for (output, expected) in [
+        (
+            "Starting\nTypeError: x is not a function\nbye",
+            "process ended (exit status: 7): TypeError: x is not a function",
+        ),
+        (
+            "panicked: the key $KEY is invalid",
+            "process ended (exit status: 7): panicked: the key ${API_KEY} is invalid",
+        ),
+        ("Error: no file /srv/app/data.db", "process ended (exit status: 7)"),
+        ("nothing to see", "process ended (exit status: 7)"),
+    ] {
+        let exit = format!("{{ printf '%s' \"{output}\" >&2; exit 7; }} ;;");
+        let command = |script: String| ChildCommand { env: vec![("KEY".into(), "hunter22".into())], ..shell(&script) };
+        let options = || UpstreamOptions {
+            secrets: Secrets::new([("API_KEY".to_owned(), "hunter22".to_owned())]),
+            ..UpstreamOptions::default()
+        };
+        let in_call = SERVER.replace("exit 3 ;;", &exit);
+        let upstream = Upstream::open_child("sh", command(in_call), options()).await.unwrap();
+        let message = failure(&upstream, "String(await sh.exit())").await;
+        assert!(message.ends_with(expected), "{output}: {message}");
+        let case = "*'\"method\":\"tools/list\"'*) ";
+        let in_list = SERVER.replace(case, &format!("{case}{exit} never) "));
+        let error = Upstream::open_child("sh", command(in_list), options()).await.unwrap_err().to_string();
+        assert_eq!(error, format!("MCP server \"sh\" failed to list its tools: {expected}"), "{output}");
+    }
+}
+
 #[tokio::test]
 async fn calls_fail_when_the_child_closes_its_output_and_still_runs() {
     let upstream = open(UpstreamOptions::default()).await;
     let before = pid(&upstream, "pid").await;
     let message = failure(&upstream, "await Promise.all([sh.hold(), sh.pid()])").await;
-    assert!(message.ends_with("connection lost"), "{message}");
+    assert!(message.ends_with("the process has closed its standard output and still runs"), "{message}");
     assert!(runs(&before), "the calls fail before the process has ended");
     assert_ne!(pid(&upstream, "pid").await, before);
     until(|| !runs(&before)).await;
@@ -188,7 +220,10 @@ async fn a_child_that_fails_to_start_reports_its_last_lines_of_standard_error() 
         open("echo waiting for a key >&2; exec sleep 1000", Duration::from_secs(1)).await,
         "MCP server \"sh\": no response within 1000 ms; last lines of standard error:\n  waiting for a key"
     );
-    assert_eq!(open("exec >&-; sleep 1000", long).await, "MCP server \"sh\": handshake failed");
+    assert_eq!(
+        open("exec >&-; sleep 1000", long).await,
+        "MCP server \"sh\": the process has closed its standard output and still runs"
+    );
     let error = r#"while read -r line; do echo '{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"no hunter22 today"}}'; done"#;
     assert_eq!(open(error, long).await, "MCP server \"sh\": no ${API_KEY} today");
     let missing = ChildCommand { program: "/nonexistent/server".into(), ..ChildCommand::default() };
