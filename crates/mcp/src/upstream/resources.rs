@@ -151,11 +151,19 @@ fn contents(mut result: Json, answers: &Answers) -> Json {
         (Some(Json::String(_)), ..) => {
             let is_json = is_json(mime_type);
             let Some(Json::String(text)) = content.remove("text") else { return Json::Object(content) };
-            if is_json { json_text(text, answers) } else { Json::String(text) }
+            if is_json && !is_long_integer(&text) { json_text(text, answers) } else { Json::String(text) }
         }
         (_, Some(Json::String(blob)), Some(kind)) => json!({ "type": kind, "data": blob, "mimeType": mime_type }),
         _ => Json::Object(content),
     }
+}
+
+/// Whether a text is an integer with more digits than a number of a program has. An id must not become another one.
+fn is_long_integer(text: &str) -> bool {
+    let text = text.trim();
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    digits.bytes().all(|byte| byte.is_ascii_digit())
+        && text.parse::<f64>().is_ok_and(|number| number.to_string() != text)
 }
 
 fn is_json(mime_type: &str) -> bool {
