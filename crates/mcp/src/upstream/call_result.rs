@@ -11,7 +11,7 @@ use rmcp::model::ErrorData;
 use serde_json::{Map, Value as Json, json};
 
 use super::answers::Answers;
-use super::{MAX_MESSAGE, ResultFormat};
+use super::{MAX_MESSAGE, ResultFormat, lenient};
 use crate::text::truncate;
 
 /// The place for the answer to one request as the server gave it. Attached to calls whose caller passes it on.
@@ -147,23 +147,39 @@ pub(super) fn json_text(text: String, answers: &Answers) -> Json {
     parsed.unwrap_or(Json::String(text))
 }
 
-/// The message of a failed call: its texts, and the structured content, on which a program can act.
+/// The message of a failed call: what its blocks say, and the structured content, on which a program can act. Without both, what
+/// the other members say.
 fn failure(mut result: Map<String, Json>) -> String {
     let data = structured(&mut result);
     let blocks = result.remove("content").map(blocks).unwrap_or_default();
-    let (texts, others): (Vec<_>, Vec<_>) = blocks.into_iter().map(text_of).partition(Result::is_ok);
-    let texts: Vec<String> = texts.into_iter().filter_map(Result::ok).filter(|text| !text.is_empty()).collect();
-    let others =
-        others.into_iter().filter_map(Result::err).filter(|block| !block.get("data").is_some_and(Json::is_string));
-    let data = data.or_else(|| {
-        texts.is_empty().then(|| others.collect::<Vec<_>>()).filter(|all| !all.is_empty()).map(Json::Array)
-    });
-    let text = if texts.is_empty() && data.is_none() {
-        "the tool failed without a message".to_owned()
-    } else {
-        texts.join("\n")
+    let said: Vec<String> = blocks.into_iter().map(said_by).filter(|text| !text.trim().is_empty()).collect();
+    if !said.is_empty() || data.is_some() {
+        return with_data(said.join("\n"), data);
+    }
+    result.retain(|name, _| !METADATA.contains(&name.as_str()));
+    if result.is_empty() {
+        return "the tool failed without a message".to_owned();
+    }
+    let ErrorData { message, data, .. } = lenient::error_data(Json::Object(result));
+    with_data(message.into_owned(), data)
+}
+
+/// What a block of a failed call says: its text, the text of its resource, or its members without binary data.
+fn said_by(block: Json) -> String {
+    let mut block = match text_of(block) {
+        Ok(text) => return text,
+        Err(block) => block,
     };
-    with_data(text, data)
+    if let Some(Json::String(text)) = block.pointer_mut("/resource/text") {
+        return std::mem::take(text);
+    }
+    let binary = [("", "data"), ("/resource", "blob")];
+    for (owner, name) in binary {
+        if let Some(Json::Object(members)) = block.pointer_mut(owner) {
+            members.retain(|member, value| member != name || !value.is_string());
+        }
+    }
+    block.to_string()
 }
 
 /// A message of an error and what the server says beside it: `quota exceeded; data: {"retry_after":30}`.

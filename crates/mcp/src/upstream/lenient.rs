@@ -7,7 +7,8 @@
 //! | what | how it is read |
 //! |---|---|
 //! | texts | not UTF-8 and lone surrogates become U+FFFD; `NaN` and infinities of Python become `null` |
-//! | errors | any value of `error`; codes that are no integers; a missing id |
+//! | errors | any value of `error`, with any members; codes that are no integers; a missing id |
+//! | batches | the answer to the request |
 //! | the handshake | only the version is needed; what describes the server is kept as far as it is valid |
 //! | lists of tools | entry by entry |
 //! | other results | as data |
@@ -52,9 +53,11 @@ pub(super) fn answer(text: &[u8], id: &RequestId, kind: Kind) -> Result<Answer, 
         let begins = cut(&String::from_utf8_lossy(&text[..text.len().min(4 * MAX_EXCERPT)]), MAX_EXCERPT);
         format!("invalid response: {error}; it begins with {begins:?}")
     })?;
+    let message = if let Json::Array(batch) = message { answer_in(batch, id) } else { message };
     let Json::Object(mut message) = message else { return Err(format!("invalid response: {}", excerpt(&message))) };
-    match (message.remove("result"), message.remove("error")) {
-        (_, Some(error)) if !error.is_null() => {
+    let (result, error) = (message.remove("result"), message.remove("error"));
+    match (result.filter(|_| !error.as_ref().is_some_and(is_stated)), error) {
+        (None, Some(error)) if !error.is_null() => {
             Ok(Answer { message: JsonRpcMessage::error(error_data(error), Some(id.clone())), data: None })
         }
         (Some(result), _) => result_of(result, id, kind),
@@ -62,9 +65,30 @@ pub(super) fn answer(text: &[u8], id: &RequestId, kind: Kind) -> Result<Answer, 
     }
 }
 
-/// Whether a message is an answer, whatever its id.
+/// Whether a member `error` beside a result states an error.
+fn is_stated(error: &Json) -> bool {
+    match error {
+        Json::Null | Json::Bool(false) => false,
+        Json::String(text) => !text.is_empty(),
+        Json::Object(members) => !members.is_empty(),
+        _ => true,
+    }
+}
+
+/// The answer in a batch: that with the id of the request, else the last one; `null` if there is none.
+fn answer_in(mut batch: Vec<Json>, id: &RequestId) -> Json {
+    batch.retain(states_answer);
+    let id = json!(id);
+    let own = batch.iter().position(|entry| entry.get("id") == Some(&id));
+    own.map(|at| batch.swap_remove(at)).or_else(|| batch.pop()).unwrap_or_default()
+}
+
+/// Whether a message or a batch has an answer, whatever its id.
 pub(super) fn is_answer(text: &[u8]) -> bool {
-    json(text).is_ok_and(|message| states_answer(&message))
+    json(text).is_ok_and(|message| match &message {
+        Json::Array(batch) => batch.iter().any(states_answer),
+        message => states_answer(message),
+    })
 }
 
 fn states_answer(message: &Json) -> bool {
@@ -84,7 +108,7 @@ pub(super) fn unasked(text: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
 /// The error in a message, if it is one. Its id may be missing.
 pub(super) fn error_in(text: &[u8]) -> Option<ErrorData> {
     let Json::Object(mut message) = json(text).ok()? else { return None };
-    let error = message.remove("error").filter(|error| !error.is_null())?;
+    let error = message.remove("error").filter(is_stated)?;
     (!message.contains_key("method")).then(|| error_data(error))
 }
 
@@ -152,28 +176,30 @@ fn headers_of(page: &Json) -> ListToolsResult {
     ListToolsResult::with_all_items(tools.collect())
 }
 
-/// The error of an answer, whatever its form.
-fn error_data(error: Json) -> ErrorData {
+/// The error of an answer, whatever its form. Members that MCP does not define are data; without a message, they are the message.
+pub(super) fn error_data(error: Json) -> ErrorData {
+    let text = |value: Json| if let Json::String(text) = value { text } else { value.to_string() };
     let Json::Object(mut error) = error else {
-        let message = error.as_str().map_or_else(|| error.to_string(), str::to_owned);
-        return ErrorData::new(ErrorCode::INTERNAL_ERROR, message, None);
+        return ErrorData::new(ErrorCode::INTERNAL_ERROR, text(error), None);
     };
-    let message = match error.remove("message") {
-        Some(Json::String(message)) => message,
-        Some(message) if !message.is_null() => message.to_string(),
-        _ => error.get("code").map_or_else(|| "error without a message".to_owned(), |code| format!("error {code}")),
-    };
-    let data = error.remove("data").filter(|data| !data.is_null());
-    let code = error.remove("code").filter(|code| !code.is_null());
-    let integer = code.as_ref().and_then(Json::as_i64).and_then(|code| i32::try_from(code).ok());
-    match (integer, code) {
-        (Some(code), _) => ErrorData::new(ErrorCode(code), message, data),
-        (None, None) => ErrorData::new(ErrorCode::INTERNAL_ERROR, message, data),
-        (None, Some(code)) => {
-            let data = data.map_or_else(|| json!({ "code": code }), |data| json!({ "code": code, "data": data }));
-            ErrorData::new(ErrorCode::INTERNAL_ERROR, message, Some(data))
-        }
+    error.retain(|_, value| !value.is_null());
+    let message = error.remove("message").map(text).filter(|message| !message.trim().is_empty());
+    let data = error.remove("data");
+    let code = error.get("code").and_then(Json::as_i64).and_then(|code| i32::try_from(code).ok());
+    if code.is_some() {
+        error.remove("code");
     }
+    let (message, others) = match message {
+        Some(message) => (message, error),
+        None if error.len() == 1 => (error.into_iter().map(|(_, only)| text(only)).collect(), Map::new()),
+        None if !error.is_empty() => (Json::Object(error).to_string(), Map::new()),
+        None => (code.map_or_else(|| "error without a message".to_owned(), |code| format!("error {code}")), error),
+    };
+    let data = match data {
+        data if others.is_empty() => data,
+        data => Some(others.into_iter().chain(data.map(|data| ("data".to_owned(), data))).collect()),
+    };
+    ErrorData::new(code.map_or(ErrorCode::INTERNAL_ERROR, ErrorCode), message, data)
 }
 
 /// Reads the result of a handshake with the members that `keep` returns.
