@@ -25,6 +25,7 @@ use super::lines::measure;
 use super::pipe::{Disconnect, LINE_LIMITS, MAX_ERROR_BYTES, failed, too_many_answers, too_many_values};
 use super::unanswered::Unanswered;
 use super::unasked::{Flood, Unasked};
+use super::unexpected::line;
 use crate::http_failure::http_failure;
 
 pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
@@ -189,7 +190,8 @@ impl Received {
     /// Checks the events of the response to `request` before rmcp parses their data. A request that is not answered when they
     /// end, and cannot be resumed, fails at once.
     pub(super) fn response(self, events: Events, request: Request) -> Events {
-        Checked::new(self, events, Source::Response(Responding { request, foreign: None })).stream()
+        Checked::new(self, events, Source::Response(Responding { request, foreign: None, error: String::new() }))
+            .stream()
     }
 
     /// Checks the events of a stream of messages. When it ends, requests that expect their answers on it fail at once.
@@ -204,7 +206,12 @@ impl Received {
     }
 
     /// The event without data that rmcp must not parse, and the charge for parsing the event.
-    fn check(&self, mut event: Sse, responding: Option<&mut Responding>) -> Result<(Sse, Charge), Flood> {
+    fn check(&self, mut event: Sse, mut responding: Option<&mut Responding>) -> Result<(Sse, Charge), Flood> {
+        if event.event.as_deref() == Some("error")
+            && let (Some(responding), Some(data)) = (responding.as_deref_mut(), &event.data)
+        {
+            responding.error = format!(": {}", line(data));
+        }
         let request = responding.as_ref().map(|responding| &responding.request);
         event.retry = event.retry.map(|millis| millis.max(MIN_RETRY_MILLIS));
         let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
@@ -325,6 +332,8 @@ struct Responding {
     /// The last answer with the id of no request, or without one, and the charge for its text. If the response ends without
     /// another answer, the request is answered by this one.
     foreign: Option<(String, Charge)>,
+    /// The beginning of the last event `error`, as the end of a reason. MCP has no such events.
+    error: String,
 }
 
 impl Responding {
@@ -380,7 +389,7 @@ impl Checked {
     fn end(&mut self, error: Option<SseError>) {
         self.events = None;
         let answers = &self.received.answers;
-        if let Source::Response(Responding { request, foreign }) = &mut self.source
+        if let Source::Response(Responding { request, foreign, .. }) = &mut self.source
             && error.is_none()
             && let Some(id) = answers.expected(&request.id)
             && let Some((data, _charge)) = foreign.take()
@@ -403,8 +412,9 @@ impl Checked {
                 answers.orphans()
             }
         };
-        let reason =
-            error.as_ref().map_or_else(|| "the response has ended without the answer".to_owned(), reason_of_stream);
+        let said = if let Source::Response(responding) = &self.source { &*responding.error } else { "" };
+        let without = || format!("the response has ended without the answer{said}");
+        let reason = error.as_ref().map_or_else(without, reason_of_stream);
         self.remaining = self.received.failures(&unanswered, &reason).into_iter();
         self.error = error;
     }

@@ -84,7 +84,11 @@ impl Unexpected {
             return format!("its Content-Encoding {:?} is not supported", line(coding));
         }
         let body = secrets.redact(self.body.clone());
-        if self.media_type != "text/html" && !body.trim_start().starts_with('<') {
+        let begins = |with: &str| {
+            let start = body.trim_start().as_bytes();
+            start.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with.as_bytes()))
+        };
+        if self.media_type != "text/html" && !begins("<!doctype html") && !begins("<html") {
             return line(&body);
         }
         title(&body).map(|title| format!("a page with the title {:?}", line(title))).unwrap_or_default()

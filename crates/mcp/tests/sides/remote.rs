@@ -248,6 +248,32 @@ async fn failures_to_connect_have_a_reason() {
 }
 
 #[tokio::test]
+async fn responses_that_are_neither_pages_nor_messages_are_shown() {
+    let xml = "<?xml version=\"1.0\"?>\n<Error><Code>AccessDenied</Code></Error>";
+    for (status, kind, body, reason) in [
+        (
+            200,
+            "application/xml",
+            xml,
+            "invalid response: application/xml instead of JSON or events: \
+             <?xml version=\"1.0\"?> <Error><Code>AccessDenied</Code></Error>",
+        ),
+        (503, "text/plain", "<h1>Overloaded</h1>", "HTTP 503 Service Unavailable: <h1>Overloaded</h1>"),
+        (
+            200,
+            "text/event-stream",
+            "event: ping\ndata: 1\n\nevent: error\ndata: {\"detail\":\ndata: \"no workers\"}\n\n",
+            "the response has ended without the answer: {\"detail\": \"no workers\"}",
+        ),
+    ] {
+        let url = answering(&[("tools/call", (status, kind, body))]).await;
+        let upstream = open(&url, UpstreamOptions::default()).await.unwrap();
+        let message = failure(&upstream, "await far.ask({})").await;
+        assert!(message.ends_with(reason), "{message}");
+    }
+}
+
+#[tokio::test]
 async fn connecting_times_out() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -625,6 +651,25 @@ async fn the_body_of_a_response_answers_its_request_whatever_its_id() {
         let body: &'static str = Box::leak(body.into_boxed_str());
         assert_works(&[("tools/call", (200, "application/json", body))]).await;
     }
+}
+
+/// Batches are those of MCP 2025-03-26. The answer is the entry with the id of the request, or the last one.
+#[tokio::test]
+async fn a_batch_is_read_as_the_answer_in_it() {
+    let other = r#"{"jsonrpc":"2.0","id":99,"result":{"content":[{"type":"text","text":"other"}]}}"#;
+    let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}"#;
+    for entries in ["%MSG%".to_owned(), format!("{progress},%MSG%,{other}"), format!("1,null,[],{{}},%MSG%,{progress}")]
+    {
+        for method in ["initialize", "tools/list", "tools/call"] {
+            let body = &*Box::leak(format!("[{entries}]").into_boxed_str());
+            assert_works(&[(method, (200, "application/json", body))]).await;
+            let events = &*Box::leak(format!("data: [{entries}]\n\n").into_boxed_str());
+            assert_works(&[(method, (200, "text/event-stream", events))]).await;
+        }
+    }
+    let url = answering(&[("tools/call", (200, "application/json", "[{\"id\":1},{\"method\":\"x\"}]"))]).await;
+    let message = failure(&open(&url, UpstreamOptions::default()).await.unwrap(), "await far.ask({})").await;
+    assert!(message.contains("not an MCP message: [{\"id\":1},"), "{message}");
 }
 
 /// Events may bring the right answer later: another one counts when the response has ended.
