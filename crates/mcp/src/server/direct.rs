@@ -238,7 +238,8 @@ fn passed_on(whole: Json) -> CallToolResult {
     result
 }
 
-fn block(mut block: Json) -> ContentBlock {
+/// A block as MCP defines it. Other values are shown as JSON.
+pub(super) fn block(mut block: Json) -> ContentBlock {
     make_texts_visible(&mut block);
     match block {
         Json::String(text) => ContentBlock::text(text),

@@ -16,10 +16,9 @@ use execbox::events::Observer;
 use futures_util::future::join_all;
 use rmcp::model::{
     CompleteRequestMethod, CompleteRequestParams, CompleteResult, ErrorCode, ErrorData, GetPromptRequestMethod,
-    GetPromptRequestParams, GetPromptResponse, GetPromptResult, ListPromptsRequestMethod, ListResourcesRequestMethod,
-    LoggingLevel, Prompt, PromptsCapability, ReadResourceRequestMethod, ReadResourceRequestParams,
-    ReadResourceResponse, ReadResourceResult, Reference, Resource, ResourceTemplate, ResourcesCapability,
-    ServerCapabilities, ServerResult, SetLevelRequestMethod,
+    GetPromptRequestParams, GetPromptResponse, ListPromptsRequestMethod, ListResourcesRequestMethod, LoggingLevel,
+    Prompt, PromptsCapability, ReadResourceRequestMethod, ReadResourceRequestParams, ReadResourceResponse, Reference,
+    Resource, ResourceTemplate, ResourcesCapability, ServerCapabilities, ServerResult, SetLevelRequestMethod,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde::de::DeserializeOwned;
@@ -27,9 +26,9 @@ use serde_json::{Map, Value as Json, json};
 
 use super::progress::Reporting;
 use super::run::{self, Caller};
-use super::suspended::{Answer, Call, Running};
+use super::suspended::{Call, Running};
 use super::watches::{WatchedResource, Watches};
-use super::{CodeServer, direct};
+use super::{CodeServer, answers, direct};
 use crate::text::{json_length, make_texts_visible};
 use crate::upstream::{
     COMPLETE, GET_PROMPT, LIST_PROMPTS, LIST_RESOURCES, LIST_TEMPLATES, READ_RESOURCE, Relayed, SET_LEVEL, SUBSCRIBE,
@@ -94,7 +93,7 @@ impl CodeServer {
         let sent = Relayed { answers: input_responses, state: request_state };
         let running = self.inner.suspended.resume_or(sent, &call, |sent| {
             self.start_request((target.provider, GET_PROMPT, params), sent, context, |answer| {
-                typed::<GetPromptResult>(answer).map(ServerResult::GetPromptResult)
+                ServerResult::GetPromptResult(answers::prompt(answer))
             })
         })?;
         match running.respond(context, &call, &self.inner.suspended).await? {
@@ -157,8 +156,8 @@ impl CodeServer {
         let call = identity(self, READ_RESOURCE, &target, &params, context);
         let sent = Relayed { answers: input_responses, state: request_state };
         let running = self.inner.suspended.resume_or(sent, &call, |sent| {
-            self.start_request((target.provider, READ_RESOURCE, params), sent, context, |answer| {
-                typed::<ReadResourceResult>(answer).map(ServerResult::ReadResourceResult)
+            self.start_request((target.provider, READ_RESOURCE, params), sent, context, move |answer| {
+                ServerResult::ReadResourceResult(answers::resource(answer, &target.own))
             })
         })?;
         match running.respond(context, &call, &self.inner.suspended).await? {
@@ -192,7 +191,7 @@ impl CodeServer {
             return Ok(CompleteResult::default()); // The server has no completions.
         }
         let params = serde_json::to_value(request).unwrap_or_default();
-        typed(self.request(&provider, COMPLETE, params, context).await?)
+        Ok(answers::completion(self.request(&provider, COMPLETE, params, context).await?))
     }
 
     /// Watches a resource for the client of a session.
@@ -384,7 +383,7 @@ impl CodeServer {
         (provider, method, params): (Provider, &'static str, Json),
         sent: Relayed,
         context: &RequestContext<RoleServer>,
-        result: fn(Json) -> Answer,
+        result: impl FnOnce(Json) -> ServerResult + Send + 'static,
     ) -> Running {
         let ended = self.session_end(context);
         let caller = Caller::new(self, context, ended.clone());
@@ -394,7 +393,7 @@ impl CodeServer {
             let (observer, reporting) = Reporting::of_call(&caller, &server.inner.options.secrets);
             let request = Request { provider: &provider, method, params, sent: Some(sent), observer };
             let answer = reporting.during(server.request_by(request, &caller)).await?;
-            if direct::is_input_required(&answer) { direct::input_required(answer) } else { result(answer) }
+            if direct::is_input_required(&answer) { direct::input_required(answer) } else { Ok(result(answer)) }
         })
     }
 
@@ -469,18 +468,6 @@ fn matches_template(template: &str, uri: &str) -> bool {
         }
     }
     rest.is_empty()
-}
-
-/// Reads a result. It is complete, which older servers do not say.
-fn typed<T: DeserializeOwned>(mut answer: Json) -> Result<T, ErrorData> {
-    if let Json::Object(members) = &mut answer {
-        members.insert("resultType".to_owned(), "complete".into());
-        if let Some(meta) = members.remove("_meta").and_then(direct::metadata) {
-            members.insert("_meta".to_owned(), Json::Object(meta.0));
-        }
-    }
-    let failed = |error| ErrorData::internal_error(format!("the answer of the server cannot be read: {error}"), None);
-    serde_json::from_value(answer).map_err(failed)
 }
 
 fn other_result() -> ErrorData {

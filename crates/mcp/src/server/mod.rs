@@ -20,6 +20,7 @@
 
 mod accept;
 mod always;
+mod answers;
 mod approvals;
 mod catalog;
 mod connections;

@@ -28,10 +28,12 @@ use rmcp::service::{
 };
 use rmcp::{ClientHandler, ServerHandler, ServiceExt as _};
 use serde_json::{Value as Json, json};
+use tokio::io::DuplexStream;
 use tokio::sync::Notify;
 
 use crate::fake::until;
 use crate::http::both_generations;
+use crate::lenient;
 
 /// A server with prompts and resources of its own name, in two pages, and one that all have. The prompt `ask` asks the user. Each
 /// prompt is logged.
@@ -279,6 +281,10 @@ impl Gateway {
             tokio::spawn(async move { library.serve(far).await.unwrap().waiting().await });
             near
         };
+        self.open(name, connect, filter).await;
+    }
+
+    async fn open(&self, name: &str, connect: impl Fn() -> DuplexStream + Send + Sync + 'static, filter: ToolFilter) {
         let secrets = secrets();
         let options = UpstreamOptions { filter, secrets, changes: self.changes.clone(), ..UpstreamOptions::default() };
         let upstream = Upstream::open_stream(name, connect, options).await.unwrap();
@@ -303,6 +309,10 @@ async fn clients(libraries: &[Library]) -> ([Client; 2], Gateway) {
     for library in libraries {
         gateway.add(library.clone(), ToolFilter::default()).await;
     }
+    (clients_of(&gateway).await, gateway)
+}
+
+async fn clients_of(gateway: &Gateway) -> [Client; 2] {
     let server = gateway.server();
     let [older, newest] = both_generations().map(|lifecycle| async {
         let (near, far) = tokio::io::duplex(1 << 16);
@@ -310,7 +320,7 @@ async fn clients(libraries: &[Library]) -> ([Client; 2], Gateway) {
         tokio::spawn(async move { server.serve(far).await.unwrap().waiting().await });
         User::default().serve_with_lifecycle(near, lifecycle).await.unwrap()
     });
-    ([older.await, newest.await], gateway)
+    [older.await, newest.await]
 }
 
 fn library(name: &'static str) -> Library {
@@ -355,6 +365,33 @@ async fn a_prompt_may_ask_the_user() {
         let prompt = client.get_prompt(GetPromptRequestParams::new("docs_ask")).await.unwrap();
         assert_eq!(texts(&prompt), r"ask of docs: hello Ada\u200b");
         assert_eq!(*client.service().questions.lock().unwrap(), ["The server \"docs\" asks:\n\nWho?"]);
+    }
+}
+
+/// The answers of a server that is not quite as MCP defines it.
+#[tokio::test]
+async fn invalid_answers_reach_clients_as_far_as_possible() {
+    let script = json!({
+        "initialize": {
+            "protocolVersion": "2025-06-18", "capabilities": { "prompts": {}, "resources": {} },
+            "serverInfo": { "name": "odd", "version": "1" }
+        },
+        "read": { "contents": { "text": "hunter22\u{200b}", "mimeType": 7 } },
+        "prompt": { "messages": [{ "role": "developer", "content": ["one hunter22", { "type": "chart", "n": 1 }] }] }
+    });
+    let gateway = Gateway::default();
+    let connect = move || {
+        let (near, far) = tokio::io::duplex(1 << 16);
+        tokio::spawn(lenient::serve(far, script.clone()));
+        near
+    };
+    gateway.open("odd", connect, ToolFilter::default()).await;
+    for client in clients_of(&gateway).await {
+        let read = client.read_resource(ReadResourceRequestParams::new("odd+odd://1")).await.unwrap();
+        assert_eq!(json!(read)["contents"], json!([{ "uri": "odd://1", "text": r"${KEY}\u200b" }]));
+        let prompt = client.get_prompt(GetPromptRequestParams::new("odd_any")).await.unwrap();
+        assert!(prompt.messages.iter().all(|message| message.role == Role::User));
+        assert_eq!(texts(&prompt), r#"one ${KEY}{"type":"chart","n":1}"#);
     }
 }
 

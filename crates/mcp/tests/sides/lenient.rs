@@ -6,7 +6,7 @@
 //! `UPDATE=1 cargo test --workspace --test sides lenient` rewrites what is expected; review the difference.
 //!
 //! Members of a script: the results of `initialize`, `tools` (the list of tools), `list` (the whole result of `tools/list`),
-//! `call`, `resources`, `templates`, `read`; or the whole lines of `initLine`, `listLine`, `callLine`, in which `%ID%` is the id of the
+//! `call`, `resources`, `templates`, `read`, `prompt`; or the whole lines of `initLine`, `listLine`, `callLine`, in which `%ID%` is the id of the
 //! request; `versions`, which `initialize` does not refuse with its `error`.
 
 use std::{env, fs};
@@ -100,7 +100,8 @@ async fn open(transport: Transport, script: &Json) -> Result<Upstream, UpstreamE
     }
 }
 
-async fn serve(stream: tokio::io::DuplexStream, script: Json) {
+/// Serves a script.
+pub(crate) async fn serve(stream: tokio::io::DuplexStream, script: Json) {
     let (reader, mut writer) = tokio::io::split(stream);
     let mut lines = BufReader::new(reader).lines();
     while let Ok(Some(line)) = lines.next_line().await {
@@ -159,6 +160,7 @@ fn answer(script: &Json, message: &Json) -> Option<String> {
         }
         "resources/list" => or("resources", json!({ "resources": [{ "uri": "a://1", "name": "one" }] })),
         "resources/templates/list" if script.get("templates").is_some() => script["templates"].clone(),
+        "prompts/get" => or("prompt", json!({ "messages": [] })),
         "resources/read" => or("read", json!({ "contents": [{ "uri": "a://1", "text": "hi" }] })),
         "ping" => json!({}),
         _ => json!({ "error": { "code": -32601, "message": "Method not found" } }),
