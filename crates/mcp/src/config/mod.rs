@@ -39,17 +39,19 @@
 //!
 //! # What is a secret
 //! Candidates are the variables and inputs that an entry uses, the values of `env`, `envFile` and `headers`, arguments, and the
-//! passwords and parameters of URLs. A candidate is redacted ([`Secrets`]) if it is a credential by its form:
+//! parts of these: the value of `NAME=VALUE` and `NAME: VALUE` in arguments, of a pair in a connection string or in cookies,
+//! of a parameter of a URL, of a member of JSON. A candidate is redacted ([`Secrets`]) if it is a credential by its form:
 //!
 //! - It begins as the tokens of a known service do: `ghp_`, `sk-`, `xoxb-`, `AKIA` and others.
 //! - Or its name contains `auth`, `cookie`, `credential`, `key`, `pass`, `private`, `pwd`, `secret` or `token`, does not end as
-//!   that of an identifier (`id`, `name`, `user`, `email`), and its value looks random: sixteen letters and digits in a
-//!   row that alternate, twelve characters with upper case, lower case and digits that do, or eight with a letter, a digit
-//!   and a symbol.
+//!   that of something else (`id`, `name`, `user`, `url`, `policy` and others), and its value looks random: sixteen letters and
+//!   digits in a row that alternate, twelve characters with upper case, lower case and digits that do, or eight with a letter,
+//!   a digit and a symbol.
 //! - Or it is a password of that form in a URL, then with the whole URL.
+//! - Or it is a private key in PEM, then with each of its lines.
 //!
-//! Words, numbers, paths, addresses, e-mail addresses and UUIDs are none, whatever their names: they also occur as data. What
-//! the configuration marks is always redacted: inputs with `password`, and `clientSecret`.
+//! Words, numbers, lists, paths, addresses, e-mail addresses, UUIDs and fingerprints (`SHA256:…`) are none, whatever their
+//! names: they also occur as data. What the configuration marks is always redacted: inputs with `password`, and `clientSecret`.
 
 mod clients;
 mod context;

@@ -1,18 +1,52 @@
 //! Which values of a configuration are credentials. The rule is in the documentation of [`super`].
 
+use serde_json::Value as Json;
+
 /// Collects the values of one server that are credentials.
 #[derive(Debug, Default)]
 pub(super) struct Candidates(Vec<(String, String)>);
 
 impl Candidates {
-    /// Adds an environment variable, a header or a parameter, if its value is a credential by its form.
+    /// Adds an environment variable, a header or a parameter, if its value or a part of it is a credential by its form: a pair
+    /// of a connection string or of cookies, a parameter of a URL, a member of JSON, a private key.
     pub(super) fn add(&mut self, name: &str, value: &str) {
         let value = without_scheme(value).trim(); // Servers may repeat the token alone.
-        let is_credential = || names_a_secret(name) && looks_random(value);
-        if has_known_prefix(value) || is_credential() {
+        self.add_part(name, name, value);
+        let is_cookie = name.to_ascii_lowercase().ends_with("cookie");
+        for (part, value) in pairs(value) {
+            self.add_part(name, if is_cookie { name } else { part }, value);
+        }
+        if value.starts_with('{') {
+            self.add_members(name, value);
+        }
+    }
+
+    /// Adds a value with this name, or with `part` as the name inside a value of this name.
+    fn add_part(&mut self, name: &str, part: &str, value: &str) {
+        if is_credential(part, value) {
             self.add_secret(name, value);
         } else if self.add_password(name, value) {
             self.add_secret(name, value); // The whole URL, too.
+        } else if value.contains(PRIVATE_KEY) {
+            let lines = value.replace("\\r", "\n").replace("\\n", "\n");
+            let lines = lines.split(|c: char| !is_base64(c));
+            for line in lines.filter(|line| line.len() >= MIN_RUN).take(MAX_LINES) {
+                self.add_secret(name, line);
+            }
+            self.add_secret(name, value);
+        }
+    }
+
+    /// Adds the members of a JSON object, such as the `private_key` of a service account.
+    fn add_members(&mut self, name: &str, text: &str) {
+        let mut waiting = vec![(String::new(), serde_json::from_str(text).unwrap_or_default())];
+        while let Some((member, value)) = waiting.pop() {
+            match value {
+                Json::String(value) => self.add_part(name, &member, &value),
+                Json::Array(items) => waiting.extend(items.into_iter().map(|item| (member.clone(), item))),
+                Json::Object(members) => waiting.extend(members),
+                Json::Null | Json::Bool(_) | Json::Number(_) => {}
+            }
         }
     }
 
@@ -21,35 +55,37 @@ impl Candidates {
         self.0.push((name.to_owned(), value.to_owned()));
     }
 
-    /// Adds the arguments of a program: `--api-key VALUE`, `--api-key=VALUE`, and passwords in URLs.
+    /// Adds the arguments of a program: `--api-key VALUE`, `--api-key=VALUE`, `NAME=VALUE` and `NAME: VALUE`, also as the
+    /// value of an option (`--header`, `-e`), and passwords in URLs.
     pub(super) fn add_arguments(&mut self, arguments: &[String]) {
-        for (at, argument) in arguments.iter().enumerate() {
-            self.add_url(argument);
-            let (option, value) = match argument.split_once('=') {
-                Some((option, value)) => (option, Some(value)),
-                None => (argument.as_str(), arguments.get(at + 1).map(String::as_str)),
-            };
-            match value {
-                Some(value) if argument.starts_with('-') && !value.starts_with('-') => {
-                    self.add(option.trim_start_matches('-'), value);
-                }
-                _ => self.add("argument", argument),
+        for argument in arguments {
+            let outer = named(argument.trim_start_matches('-'));
+            let inner = outer.and_then(|(_, value)| named(value)); // `--env=NAME=VALUE`.
+            for (name, value) in inner.into_iter().chain(outer) {
+                self.add(name, value);
             }
+        }
+        for (at, argument) in arguments.iter().enumerate() {
+            let value = arguments.get(at + 1).filter(|value| !value.starts_with('-'));
+            if let (Some(option), Some(value)) = (argument.strip_prefix('-'), value) {
+                self.add(option.trim_start_matches('-'), value);
+            }
+            self.add_url(argument);
+            self.add("argument", argument);
         }
     }
 
     /// Adds the password of a URL, and its query parameters that are credentials.
     pub(super) fn add_url(&mut self, url: &str) {
         self.add_password("password", url);
-        let query = url.split_once('?').map_or("", |(_, query)| query);
-        for (name, value) in query.split('&').filter_map(|parameter| parameter.split_once('=')) {
-            self.add(name, value);
+        for (name, value) in query(url).split('&').filter_map(|parameter| parameter.split_once('=')) {
+            self.add_part(name, name, value);
         }
     }
 
     /// Adds the password of a URL, if it is a credential by its form. Returns whether it is.
     fn add_password(&mut self, name: &str, url: &str) -> bool {
-        let password = password(url).filter(|password| has_known_prefix(password) || looks_random(password));
+        let password = password(url).filter(|password| is_credential("password", password));
         if let Some(password) = password {
             self.add_secret(name, password);
         }
@@ -71,34 +107,65 @@ pub(super) fn without_scheme(value: &str) -> &str {
     token.map_or(value, |(_, token)| token.trim_start())
 }
 
-/// Whether a name is that of a secret, and not of an identifier beside it, such as `AUTH_CLIENT_ID`.
+/// The name and the value of `NAME=VALUE`, `NAME: VALUE` or `NAME:VALUE`.
+fn named(text: &str) -> Option<(&str, &str)> {
+    let (name, value) = text.split_once(['=', ':'])?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    (name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(is_name))
+        .then(|| (name, value.trim_start()))
+}
+
+/// The pairs `NAME=VALUE` in a value: parameters of a URL, and parts of a connection string or of cookies.
+fn pairs(value: &str) -> impl Iterator<Item = (&str, &str)> {
+    let parts = value.split(|c: char| c == ';' || c.is_whitespace());
+    let pairs = query(value).split('&').chain(parts).filter_map(|part| part.split_once('='));
+    pairs.map(|(name, value)| (name, value.trim_matches(['"', '\''])))
+}
+
+/// The query of a URL.
+fn query(url: &str) -> &str {
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    query.split_once('#').map_or(query, |(query, _)| query)
+}
+
+/// Whether a value with this name is a credential.
+fn is_credential(name: &str, value: &str) -> bool {
+    has_known_prefix(value) || names_a_secret(name) && looks_random(value)
+}
+
+/// Whether a name is that of a secret, and not of something beside it, such as `AUTH_CLIENT_ID`.
 fn names_a_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    SECRET_NAMES.iter().any(|part| name.contains(part)) && !IDENTIFIERS.iter().any(|end| name.ends_with(end))
+    SECRET_NAMES.iter().any(|part| name.contains(part)) && !OTHER_NAMES.iter().any(|end| name.ends_with(end))
 }
 
 /// Whether a value begins as the tokens of a known service do.
 fn has_known_prefix(value: &str) -> bool {
     let rest = PREFIXES.iter().find_map(|prefix| value.strip_prefix(prefix));
-    rest.is_some_and(|rest| {
+    let is_known = rest.is_some_and(|rest| {
         let has_digit = rest.bytes().any(|byte| byte.is_ascii_digit());
         rest.len() >= MIN_AFTER_PREFIX && has_digit && rest.bytes().all(is_token)
-    })
+    });
+    let word = WORD_PREFIXES.iter().find_map(|prefix| value.strip_prefix(prefix));
+    is_known || word.is_some_and(is_random_run)
 }
 
 /// Whether a value is one token that nobody would use as ordinary data. Words, numbers, paths, addresses, e-mail addresses
 /// and UUIDs are not.
 fn looks_random(value: &str) -> bool {
-    let is_other = value.contains(char::is_whitespace) || is_path(value) || value.contains("://") || is_email(value);
-    if is_other || is_uuid(value) || value.starts_with(['{', '[']) {
+    let is_other = value.contains(char::is_whitespace) || is_path(value) || is_url(value) || is_email(value);
+    if is_other || is_uuid(value) || is_fingerprint(value) || is_list_of_pairs(value) || value.starts_with(['{', '[']) {
         return false;
     }
     let runs = value.split(|c: char| !c.is_ascii_alphanumeric());
-    is_password(value) || is_mixed(value) || runs.into_iter().any(is_random_run)
+    value.split([';', ',']).any(is_password) || is_mixed(value) || runs.into_iter().any(is_random_run)
 }
 
 /// At least sixteen letters and digits that alternate as in no name: `0123abcd` in hexadecimal or base64.
 fn is_random_run(run: &str) -> bool {
+    if !run.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return false;
+    }
     let pairs = || run.as_bytes().windows(2).map(|pair| (Class::of(pair[0]), Class::of(pair[1])));
     let digits = pairs().filter(|(a, b)| (*a == Class::Digit) != (*b == Class::Digit)).count();
     run.len() >= MIN_RUN && (digits >= MIN_CHANGES || changes(run) * 4 >= run.len())
@@ -115,7 +182,7 @@ fn is_mixed(value: &str) -> bool {
 
 /// At least eight characters with letters, digits and a symbol: a strong password.
 fn is_password(value: &str) -> bool {
-    let is_symbol = |byte: u8| b"!#$%&()*;<>?@[]^{|}~".contains(&byte);
+    let is_symbol = |byte: u8| b"!#$%&()*<>?@[]^{|}~".contains(&byte);
     let has = |is: fn(&u8) -> bool| value.as_bytes().iter().any(is);
     value.len() >= MIN_PASSWORD
         && has(u8::is_ascii_alphabetic)
@@ -159,6 +226,35 @@ fn is_path(value: &str) -> bool {
     drive || ["/", "./", "../", "~/"].iter().any(|start| value.starts_with(start))
 }
 
+/// Whether a value is a URL, or one without its scheme: `example.com:8080/a?b=1`.
+fn is_url(value: &str) -> bool {
+    let (host, rest) = value.split_at(value.find(['/', '?']).unwrap_or(value.len()));
+    let (name, port) = host.split_once(':').unwrap_or((host, "0"));
+    let is_label = |label: &str| !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    let last = name.rsplit('.').next().unwrap_or_default();
+    let is_domain = name.contains('.') && last.bytes().all(|b| b.is_ascii_lowercase()) && last.len() >= 2;
+    let is_address = name.split('.').count() == 4 && name.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let is_host = (is_domain || is_address || name == "localhost") && name.split('.').all(is_label);
+    value.contains("://") || !rest.is_empty() && is_host && port.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Whether a value is a hash of something public: `SHA256:…`, `sha512-…`.
+fn is_fingerprint(value: &str) -> bool {
+    let kind = value.split_once([':', '-']).map(|(kind, _)| kind.to_ascii_lowercase());
+    kind.is_some_and(|kind| kind == "md5" || matches!(kind.strip_prefix("sha"), Some("1" | "256" | "384" | "512")))
+}
+
+/// Whether a value has several parts, all of the form `NAME=VALUE`.
+fn is_list_of_pairs(value: &str) -> bool {
+    let is_pair = |pair: &str| pair.trim().split_once('=').is_some_and(|(_, value)| !value.is_empty());
+    let mut pairs = value.split([';', '&']).filter(|pair| !pair.trim().is_empty());
+    value.contains([';', '&']) && pairs.all(is_pair)
+}
+
+fn is_base64(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=')
+}
+
 fn is_email(value: &str) -> bool {
     let domain = value.split_once('@').map(|(_, domain)| domain);
     domain.is_some_and(|domain| {
@@ -183,48 +279,104 @@ fn password(value: &str) -> Option<&str> {
 const SECRET_NAMES: &[&str] =
     &["auth", "cookie", "credential", "key", "pass", "_pat", "private", "pwd", "secret", "token"];
 
-/// Ends of names whose values identify something.
-const IDENTIFIERS: &[&str] = &["id", "ids", "name", "user", "email"];
+/// Ends of names whose values are something else, also beside a part of [`SECRET_NAMES`].
+const OTHER_NAMES: &[&str] = &[
+    "_db",
+    "database",
+    "domain",
+    "email",
+    "fingerprint",
+    "host",
+    "id",
+    "ids",
+    "name",
+    "page",
+    "path",
+    "pattern",
+    "policy",
+    "region",
+    "url",
+    "user",
+];
 
 /// Authentication schemes, which precede the secret in a header.
-const SCHEMES: &[&str] = &["Basic", "Bearer", "Token"];
+const SCHEMES: &[&str] = &["ApiKey", "Basic", "Bearer", "Bot", "Token"];
 
-/// The beginnings of the tokens of services.
+/// The beginnings of the tokens of services, sorted.
 const PREFIXES: &[&str] = &[
     "AIza",
     "AKIA",
     "ASIA",
+    "ATATT",
+    "ATCTT",
+    "CCIPAT_",
+    "CFPAT-",
     "EAAC",
+    "GOCSPX-",
+    "NRAK-",
+    "NRII-",
+    "NRJS-",
+    "PMAK-",
     "SG.",
+    "cfat_",
+    "cfk_",
+    "cfut_",
     "dapi",
+    "dckr_oat_",
     "dckr_pat_",
     "dop_v1_",
+    "dp.ct.",
+    "dp.pt.",
+    "dp.sa.",
+    "dp.st.",
     "eyJ",
     "figd_",
-    "ghp_",
+    "figo_",
     "gho_",
+    "ghp_",
     "ghr_",
     "ghs_",
     "ghu_",
     "github_pat_",
+    "glc_",
+    "gldt-",
     "glpat-",
     "glptt-",
+    "glrt-",
+    "glsa_",
+    "gsk_",
     "hf_",
+    "hvb.",
+    "hvs.",
     "lin_api_",
-    "ntn_",
+    "lin_oauth_",
+    "napi_",
+    "nfp_",
     "npm_",
+    "ntn_",
+    "pat-eu1-",
+    "pat-na1-",
     "patE",
     "pplx-",
+    "pscale_pw_",
+    "pscale_tkn_",
     "pypi-",
     "r8_",
     "rk_live_",
     "rk_test_",
+    "rubygems_",
+    "sb_secret_",
     "sbp_",
     "shpat_",
+    "shpca_",
+    "shppa_",
+    "shpss_",
     "sk-",
     "sk_live_",
     "sk_test_",
     "sntrys_",
+    "sntryu_",
+    "tfp_",
     "tvly-",
     "whsec_",
     "xai-",
@@ -235,7 +387,17 @@ const PREFIXES: &[&str] = &[
     "xoxp-",
     "xoxr-",
     "xoxs-",
+    "ya29.",
 ];
+
+/// The beginnings of tokens that other values have, too. What follows must look random. Sorted.
+const WORD_PREFIXES: &[&str] = &["fc-", "key-", "secret_", "sk_"];
+
+/// What marks a private key in PEM.
+const PRIVATE_KEY: &str = "PRIVATE KEY-----";
+
+/// The most lines of a private key.
+const MAX_LINES: usize = 500;
 
 /// The shortest lengths in bytes: of what follows a prefix, of a random run, of a mixed token and of a password. The fewest
 /// changes between letters and digits in a random run.
@@ -289,6 +451,23 @@ mod tests {
             ("TOKEN_URL", "https://example.com/oauth2/token"),
             ("TOKEN_START", "2026-07-28T10:30:00Z"),
             ("DATABASE_URL", "postgres://postgres:postgres@localhost:5432/app"),
+            ("KEY_RULES", "length8,digits2,symbols1"),
+            ("PASS_LIST", "north1;south2;east3"),
+            ("TOKEN_PARAMS", "grant=code2&scope=read"),
+            ("AUTH_ENDPOINT", "login.example.org/v2/token?tenant=t1"),
+            ("AUTH_PROXY", "localhost:3128/?mode=auth1"),
+            ("PASS_SERVER", "10.1.2.3:8443/x?y=1#z"),
+            ("HOST_KEY", "SHA256:nThbg6kXUpJWGl7E1IGOCspRomTxdCARLviKw6E5SY8"),
+            (
+                "KEY_INTEGRITY",
+                "sha512-z4PhNX7vuL3xVChQ1m2AB9Yg5AULVxXcg/SpIdNs6c5H0NE8XYXysP+DGNKHfuwvY7kxvUdBeoGlODJ6+SfaPg==",
+            ),
+            ("PRIVATE_DATABASE", "9c1d2e3f4a5b6c7d8e9f0a1b2c3d4e5f"),
+            ("TOKEN_PAGE", "9c1d2e3f4a5b6c7d8e9f0a1b2c3d4e5f"),
+            ("CONNECTION", "Host=db1;Database=orders_2024;Password=postgres"),
+            ("SETTINGS", r#"{"key":"orders_2024","client_id":"9c1d2e3f4a5b6c7d8e9f0a1b2c3d4e5f"}"#),
+            ("X", "secret_santa_2024"),
+            ("X", "key-value-store-2024"),
         ] {
             let text = format!("is {value} here");
             assert_eq!(redacted(name, value, &text), text, "{name}");
@@ -301,6 +480,9 @@ mod tests {
             ("X", "ghp_16C7e42F292c6912E7710c838347Ae178B4a"),
             ("OPENAI", "sk-proj-abc123def"),
             ("SLACK", "xoxb-1234-abcd5"),
+            ("SUPABASE", "sb_secret_N7UND0UgjKTVK-Uodkm0Hg_xSvEMPvz"),
+            ("CLOUD", "cfut_8Kd0Lq2Zx7Vb5Nm3"),
+            ("X", "secret_k3J9x2Lm8Qv5Rt1Yp7Zw4"),
             ("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE"),
             ("JWT", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.dBjftJeZ4CVP"),
             ("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
@@ -314,6 +496,63 @@ mod tests {
         }
         let url = "postgres://ann:Tr0ub4dor&3@db/shop";
         assert_eq!(redacted("DB", url, &format!("{url} Tr0ub4dor&3")), "${DB} ${DB}");
+    }
+
+    #[test]
+    fn prefixes_are_sorted() {
+        assert!(super::PREFIXES.is_sorted() && super::WORD_PREFIXES.is_sorted());
+    }
+
+    #[test]
+    fn credentials_are_found_inside_values() {
+        let key = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIBkg3u4kYQ\nAoGCCqGSM49AwEHoU\n-----END EC PRIVATE KEY-----";
+        let account = serde_json::json!({ "client_email": "a@example.com", "private_key": key, "nested": [{ "apiToken": "t0k-A1b2C3d4E5" }] });
+        for (name, value, text) in [
+            ("SQL", "Server=tcp:db,1433;User Id=sa;Pwd='W1nter!2024';", "W1nter!2024"),
+            (
+                "BUS",
+                "Endpoint=sb://x.example.net/;SharedAccessKeyName=Root;SharedAccessKey=q7Xv2Lr9Tz4Kp1Wm8Nc5Yb3Hd6Jf0Gs=",
+                "q7Xv2Lr9Tz4Kp1Wm8Nc5Yb3Hd6Jf0Gs=",
+            ),
+            ("DSN", "host=db user=ann password=s3cret!Pass sslmode=require", "s3cret!Pass"),
+            ("JDBC", "jdbc:mysql://db/shop?user=ann&password=s3cret!Pass", "s3cret!Pass"),
+            ("ENDPOINT", "https://x.example/mcp?tenant=t1&apiKey=q1-A1b2C3d4E5#top", "q1-A1b2C3d4E5"),
+            ("Cookie", "theme=dark; sid=k9Q2m7X4c1V8b5N3; lang=en", "k9Q2m7X4c1V8b5N3"),
+            ("SIGNING", key, "MHcCAQEEIBkg3u4kYQ"),
+            ("SIGNING", &key.replace('\n', "\\n"), "AoGCCqGSM49AwEHoU"),
+            ("ACCOUNT", &account.to_string(), "MHcCAQEEIBkg3u4kYQ"),
+            ("ACCOUNT", &account.to_string(), "t0k-A1b2C3d4E5"),
+        ] {
+            let visible = "dark, Root, sa, ann, db, a@example.com";
+            let expected = format!("is ${{{name}}} here {visible}");
+            assert_eq!(redacted(name, value, &format!("is {text} here {visible}")), expected, "{value}");
+        }
+        assert_eq!(redacted("SIGNING", key, &format!("{key}!")), "${SIGNING}!");
+    }
+
+    #[test]
+    fn credentials_are_found_in_pairs_among_arguments() {
+        for arguments in [
+            &["--header", "X-Token: t0k-A1b2C3d4E5"][..],
+            &["-H", "X-Token:t0k-A1b2C3d4E5"],
+            &["--header=X-Token: Bearer t0k-A1b2C3d4E5"],
+            &["run", "-e", "X-Token=t0k-A1b2C3d4E5", "image"],
+            &["--env=X-Token=t0k-A1b2C3d4E5"],
+            &["X-Token=t0k-A1b2C3d4E5"],
+            &["-H", "X-Token: ApiKey t0k-A1b2C3d4E5"],
+        ] {
+            let mut candidates = Candidates::default();
+            candidates.add_arguments(&arguments.iter().map(|argument| (*argument).to_owned()).collect::<Vec<_>>());
+            let text = "is t0k-A1b2C3d4E5 of image run, X-Token, header".to_owned();
+            let expected = "is ${X-Token} of image run, X-Token, header";
+            assert_eq!(candidates.into_secrets().redact(text), expected, "{arguments:?}");
+        }
+        let mut candidates = Candidates::default();
+        candidates.add_arguments(
+            &["--key", "QUJDREVGR0g5MTIzNDU2Nzg5MGFiY2RlZg==", "--auth", "ann:W1nter!2024"].map(str::to_owned),
+        );
+        let text = "QUJDREVGR0g5MTIzNDU2Nzg5MGFiY2RlZg== ann:W1nter!2024";
+        assert_eq!(candidates.into_secrets().redact(text.to_owned()), "${key} ${auth}");
     }
 
     #[test]
