@@ -1,6 +1,7 @@
 //! `--config`, `--server`, `--allow` and `--deny`: the MCP servers and the selection of their tools. Their state is printed to
 //! standard error.
 
+use std::collections::HashSet;
 use std::env;
 use std::fmt::Write as _;
 use std::mem;
@@ -370,21 +371,33 @@ pub(crate) fn depth() -> usize {
     env::var(DEPTH).ok().and_then(|depth| depth.parse().ok()).unwrap_or_default()
 }
 
-/// Waits until each server is ready or has failed. Prints the names of slow servers.
-pub(crate) async fn settled(servers: &Servers) {
-    let mut settled = pin!(servers.settled());
+/// Waits until each server whose namespace `is_needed` selects is ready or has failed. Prints the names of slow ones.
+pub(crate) async fn settled(servers: &Servers, is_needed: impl Fn(&str) -> bool) {
+    let mut settled = pin!(servers.settled_if(&is_needed));
     if tokio::time::timeout(QUIET_WAIT, &mut settled).await.is_err() {
         let missing = servers.status().into_iter().filter(|status| status.state == ServerState::Connecting);
+        let missing = missing.filter(|status| is_needed(&status.namespace));
         let missing: Vec<String> = missing.map(|status| format!("{:?}", status.name)).collect();
         report::note(&format_args!("waiting for {} to start …", missing.join(", ")));
         settled.await;
     }
 }
 
-/// Prints the servers that failed or were skipped for a mistake, and what of the others is not used. Returns whether there is
-/// one that failed or was skipped.
-pub(crate) fn print_failures(servers: &Servers) -> bool {
-    let states = servers.status();
+/// The namespaces that a program may use: those that it names, or all if it can reach globals without their names.
+pub(crate) fn used_namespaces(config: &Config, code: &str) -> Vec<String> {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '\u{200c}' | '\u{200d}');
+    let words: HashSet<&str> = code.split(|c| !is_part(c)).collect();
+    let reaches_all = code.contains("\\u") || REACHING_GLOBALS.iter().any(|word| words.contains(word));
+    let mut namespaces = config.namespaces();
+    namespaces.retain(|namespace| reaches_all || words.contains(&**namespace));
+    namespaces
+}
+
+/// Prints the entries that were skipped for a mistake, and of the servers whose namespaces `is_needed` selects those that failed
+/// and what is not used. Returns whether there is one that failed or was skipped.
+pub(crate) fn print_failures(servers: &Servers, is_needed: impl Fn(&str) -> bool) -> bool {
+    let mut states = servers.status();
+    states.retain(|status| matches!(status.state, ServerState::Skipped { .. }) || is_needed(&status.namespace));
     let failures: Vec<_> = states.iter().map(state_line).filter(|(_, is_failure)| *is_failure).collect();
     for (line, _) in &failures {
         line.lines().for_each(|line| report::note(&line));
@@ -481,8 +494,38 @@ const PLACES: &str = "MCP clients use ~/.cursor/mcp.json (Cursor), ~/.claude.jso
     claude_desktop_config.json (Claude Desktop: Settings, Developer), .vscode/mcp.json (VS Code), \
     ~/.config/zed/settings.json (Zed), ~/.codex/config.toml (Codex), ~/.gemini/settings.json (Gemini CLI)";
 
+/// Words of programs that can use a global without its name.
+const REACHING_GLOBALS: [&str; 5] = ["Function", "constructor", "eval", "globalThis", "self"];
+
 /// The time that servers have to start before a line is printed.
 const QUIET_WAIT: Duration = Duration::from_secs(3);
 
 /// The maximum number of rejected tools, and of warnings, of a server that are printed one by one.
 const MAX_NOTES: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use execbox_mcp::config::{Config, ServerConfig};
+
+    use super::used_namespaces;
+
+    #[test]
+    fn programs_use_the_namespaces_that_they_name_or_may_compute() {
+        let names = ["shop", "天気", "a_b"];
+        let servers = names.map(|name| ServerConfig::stdio(name, "server", &[]).unwrap());
+        let config = Config { servers: servers.into(), ..Config::default() };
+        for (code, expected) in [
+            ("await shop.list()", &["shop"][..]),
+            ("const { list } = shop; await 天気.now()", &["shop", "天気"]),
+            ("1 + 1 // shopping, a.b, a-b", &[]),
+            ("[`${await a_b.c()}`]", &["a_b"]),
+            ("globalThis['sh' + 'op']", &names),
+            ("self[name]", &names),
+            ("new Function('return 1')", &names),
+            ("(() => {}).constructor('1')", &names),
+            ("await sh\\u006fp.list()", &names),
+        ] {
+            assert_eq!(used_namespaces(&config, code), expected, "{code}");
+        }
+    }
+}

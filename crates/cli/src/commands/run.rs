@@ -143,11 +143,13 @@ impl Job {
         let result = self.executor.run(has_servers, async |executor| {
             let servers = UpstreamOptions { secrets: self.secrets.clone(), ..UpstreamOptions::default() };
             let servers = servers::start(&self.config, servers, None);
+            let used = servers::used_namespaces(&self.config, &self.source.code);
+            let is_used = |namespace: &str| used.iter().any(|name| name == namespace);
             tokio::select! {
-                () = servers::settled(&servers) => {}
+                () = servers::settled(&servers, is_used) => {}
                 () = cancellation.cancelled() => {}
             }
-            servers::print_failures(&servers);
+            servers::print_failures(&servers, is_used);
             self.policy.unmatched(&servers, &self.stubs).iter().for_each(report::note);
             let providers = servers::all_providers(&self.stubs, &servers);
             let providers = self.policy.attended(providers, &servers);

@@ -112,10 +112,10 @@ pub(super) fn load(arguments: &ServerArguments, stubs: &[PathBuf]) -> Result<Loa
     let list = async |cancellation: CancellationToken| {
         let servers = servers::start(&config, UpstreamOptions::default(), None);
         tokio::select! {
-            () = servers::settled(&servers) => {}
+            () = servers::settled(&servers, |_| true) => {}
             () = cancellation.cancelled() => return Err(SystemError::Interrupted.into()),
         }
-        let has_failures = servers::print_failures(&servers);
+        let has_failures = servers::print_failures(&servers, |_| true);
         let (providers, unavailable) = (servers::all_providers(&stubs, &servers), servers.unavailable());
         servers.close().await;
         Ok(Loaded { providers, unavailable, has_failures })

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use crate::support::session::Session;
 use crate::support::transcript::{BINARY, Typed, directory, stub_file, text, transcript};
@@ -69,6 +70,31 @@ fn tools_and_types() {
         with(&["run", "-e", "Object.values(await one.env())"]),
     ];
     insta::assert_snapshot!(transcript(&dir, &commands));
+}
+
+#[test]
+fn programs_wait_for_the_servers_that_they_name() {
+    let dir = directory("mcp-named");
+    fs::copy(FAKE, dir.join("fake.sh")).unwrap();
+    for (code, expected) in [("await it.hello()", "\"hello from it\"\n"), ("6 * 7", "42\n")] {
+        let mut command = std::process::Command::new(BINARY);
+        command.args(["run", "--server", "silent=sh fake.sh silent", "--server", "it=sh fake.sh it", "-e", code]);
+        let started = Instant::now();
+        let output = command.current_dir(&dir).output().unwrap();
+        assert_eq!(text(output.stdout), expected);
+        assert!(!text(output.stderr).contains("silent"));
+        assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+    }
+    // All are waited for where the name may be computed.
+    let mut command = std::process::Command::new(BINARY);
+    command.args([
+        "run",
+        "--server",
+        "late=sh -c 'sleep 1; exec sh fake.sh late'",
+        "-e",
+        "globalThis['la' + 'te'].hello()",
+    ]);
+    assert_eq!(text(command.current_dir(&dir).output().unwrap().stdout), "\"hello from late\"\n");
 }
 
 #[test]
