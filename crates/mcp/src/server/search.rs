@@ -4,7 +4,7 @@
 //! Words are compared by their stems (`orders` and `order`). Words of names weigh more than words of the first sentence
 //! of a description, and those more than its other words and the names of parameters. A word of a query also matches
 //! its synonyms (`synonyms.rs`) and longer words that begin with it, with a lower score; words like `the` do not
-//! count. A query that asks for data ranks tools that change something lower, and the other way round. Where scores are
+//! count. Words in scripts that are written without spaces are also compared by pairs of letters. A query that asks for data ranks tools that change something lower, and the other way round. Where scores are
 //! about equal, tools that read come first, then tools that destroy. Deprecated tools, tools that models should not call and
 //! those that only pass on resources or prompts come last, unless the query has their names: these come first.
 
@@ -191,7 +191,7 @@ impl Index {
                 *best = Match { score: best.score.max(score), factor: best.factor.max(factor) };
             }
         };
-        let is_prefix = wanted.word.chars().count() >= MIN_PREFIX;
+        let is_prefix = wanted.word.starts_with(is_unspaced) || wanted.word.chars().count() >= MIN_PREFIX;
         let known = self.words.range(wanted.word.clone()..).take_while(|(known, _)| known.starts_with(&wanted.word));
         for (known, postings) in known.take(if is_prefix { MAX_EXPANSIONS } else { 1 }) {
             match *known == wanted.word {
@@ -233,7 +233,8 @@ fn wanted(query: &str, is_known: impl Fn(&str) -> bool) -> Vec<Wanted> {
     let words = words(query);
     let pairs = words.windows(2).map(|pair| stem(&pair.concat()));
     let pairs = pairs.filter(|pair| is_known(pair) || vocabulary.synonyms.contains_key(pair)).collect::<Vec<_>>();
-    let all = phrases(&words);
+    let mut all = phrases(&words);
+    all.extend(words.iter().flat_map(|word| parts(word)));
     let is_ignored = |word: &String| vocabulary.ignored.contains(word);
     let keep_all = pairs.is_empty() && all.iter().all(is_ignored);
     let mut seen = HashSet::new();
@@ -405,7 +406,9 @@ fn fields(document: &Document<'_>) -> [Vec<String>; FIELDS] {
 fn counts(fields: [Vec<String>; FIELDS]) -> HashMap<String, [u8; FIELDS]> {
     let mut counts: HashMap<String, [u8; FIELDS]> = HashMap::new();
     for (field, words) in fields.into_iter().enumerate() {
-        for word in words {
+        // Parts do not make a field longer.
+        let parts: Vec<String> = words.iter().flat_map(|word| parts(word)).collect();
+        for word in words.into_iter().chain(parts) {
             let count = &mut counts.entry(word).or_default()[field];
             *count = count.saturating_add(1);
         }
@@ -465,6 +468,46 @@ fn parted(before: char, c: char, after: Option<char>) -> bool {
     before.is_numeric() != c.is_numeric()
         || c.is_uppercase() && (!before.is_uppercase() || after.is_some_and(char::is_lowercase))
 }
+
+/// The parts of a word in which letters of scripts without spaces occur: all pairs of neighbors, or a letter that stands alone
+/// (`予定を` → `予定`, `定を`), and what is between them. Other words have none.
+fn parts(word: &str) -> Vec<String> {
+    if word.is_ascii() || !word.contains(is_unspaced) {
+        return Vec::new();
+    }
+    let chars: Vec<char> = word.chars().take(MAX_TEXT).collect();
+    let runs = chars.chunk_by(|a, b| is_unspaced(*a) == is_unspaced(*b));
+    let parts = runs.flat_map(|run| run.windows(if is_unspaced(run[0]) { run.len().min(2) } else { run.len() }));
+    parts.map(String::from_iter).filter(|part| part != word).collect()
+}
+
+/// Whether a letter or mark belongs to a script that is written without spaces between words.
+fn is_unspaced(c: char) -> bool {
+    c >= UNSPACED[0].0 && UNSPACED.iter().any(|(first, last)| (*first..=*last).contains(&c))
+}
+
+/// The letters and marks of Thai, Lao, Myanmar, Khmer, Hiragana, Katakana and Han, sorted. Punctuation and digits are left out.
+const UNSPACED: [(char, char); 19] = [
+    ('\u{e01}', '\u{e3a}'),
+    ('\u{e40}', '\u{e4e}'),
+    ('\u{e81}', '\u{ece}'),
+    ('\u{1000}', '\u{103f}'),
+    ('\u{1050}', '\u{108f}'),
+    ('\u{109a}', '\u{109d}'),
+    ('\u{1780}', '\u{17d3}'),
+    ('\u{17dc}', '\u{17dd}'),
+    ('\u{3005}', '\u{3006}'),
+    ('\u{3041}', '\u{309f}'),
+    ('\u{30a1}', '\u{30fa}'),
+    ('\u{30fc}', '\u{30ff}'),
+    ('\u{31f0}', '\u{31ff}'),
+    ('\u{3400}', '\u{4dbf}'),
+    ('\u{4e00}', '\u{9fff}'),
+    ('\u{aa60}', '\u{aa7f}'),
+    ('\u{f900}', '\u{faff}'),
+    ('\u{ff66}', '\u{ff9f}'),
+    ('\u{20000}', '\u{3ffff}'),
+];
 
 fn push(words: &mut Vec<String>, word: &mut String) {
     let word = std::mem::take(word);
@@ -552,6 +595,40 @@ mod tests {
         assert_eq!(words("parseURLNow1"), ["parse", "url", "now", "1"]);
         assert_eq!(words("größeÄndern"), ["größe", "ändern"]);
         assert_eq!(words("*/\u{2028}\u{1b}[31m"), ["31", "m"]);
+    }
+
+    #[test]
+    fn tools_are_found_by_parts_of_texts_without_spaces() {
+        assert!(UNSPACED.is_sorted());
+        assert_eq!(parts("予定を"), ["予定", "定を"]);
+        assert_eq!(parts("api呼び出し削"), ["api", "呼び", "び出", "出し", "し削"]);
+        assert_eq!([parts("猫"), parts("größe"), parts("cat")], [const { Vec::<String>::new() }; 3]);
+        let index = Index::new([
+            named("会議室を予約", "空いている会議室を予約します"),
+            named("发送邮件", "向联系人发送一封邮件"),
+            named("search_files", "ค้นหาไฟล์ในโฟลเดอร์"),
+            named("weather", "ອາກາດມື້ນີ້"),
+            named("translate", "បកប្រែអត្ថបទ"),
+            named("calendar", "ပြက္ခဒိန်ကိုဖွင့်ပါ"),
+            named("カレンダー同期", "外部のカレンダーと同期する"),
+            named("犬", "Pets"),
+        ]);
+        for (query, first) in [
+            ("会議室", 0),
+            ("明日の会議室を取りたい", 0),
+            ("帮我给老板发一封邮件", 1),
+            ("邮", 1),
+            ("ช่วยค้นหาไฟล์", 2),
+            ("อยากหาโฟลเดอร์", 2),
+            ("ອາກາດ", 3),
+            ("បកប្រែ", 4),
+            ("ပြက္ခဒိန်", 5),
+            ("カレンダー", 6),
+            ("google カレンダーの同期", 6),
+            ("犬", 7),
+        ] {
+            assert_eq!(index.search(query).first(), Some(&first), "{query}");
+        }
     }
 
     #[test]
