@@ -27,6 +27,7 @@ pub struct Query {
     #[serde(default, rename = "query")]
     pub text: String,
     /// Only tools of this namespace.
+    #[serde(default, deserialize_with = "typed::stated")]
     pub namespace: Option<String>,
     /// Only tools whose authors state that they change nothing.
     #[serde(default)]

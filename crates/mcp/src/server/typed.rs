@@ -1,8 +1,8 @@
 //! Reads arguments, in any form in which clients and models send what a type means, with errors in words of JSON.
 //!
 //! Arguments are an object, and the type says what its members are: `5.0` and `"5"` are integers where an integer is expected,
-//! `null` is a missing member where `null` is not expected, a value is a list of one where a list is expected, and a text is
-//! the JSON in it where another value is expected.
+//! `null` and `""` are a missing member where they are not expected, 0 and 1 are booleans where a boolean is expected, a value is
+//! a list of one where a list is expected, and a text is the JSON in it where another value is expected.
 
 use std::fmt::Display;
 use std::num::NonZeroUsize;
@@ -56,8 +56,10 @@ pub(super) fn read<T: DeserializeOwned>(value: &mut Json) -> Result<T, String> {
     } else if value.is_null() {
         *value = json!({});
     }
-    let Json::Object(members) = &*value else { return Err(format!("expected one object, got {}", described(value))) };
-    if let Some(unknown) = unknown(members, fields::<T>()) {
+    let Json::Object(members) = value else { return Err(format!("expected one object, got {}", described(value))) };
+    let known = fields::<T>();
+    members.retain(|key, value| known.is_empty() || known.contains(&key.as_str()) || !is_absent(value));
+    if let Some(unknown) = unknown(members, known) {
         return Err(unknown);
     }
     for _ in 0..MAX_REPAIRS {
@@ -81,6 +83,16 @@ pub(super) fn positive<'de, D: Deserializer<'de>>(value: D) -> Result<Option<usi
     Ok(Option::<NonZeroUsize>::deserialize(value)?.map(NonZeroUsize::get))
 }
 
+/// A text, or none if it is empty.
+pub(super) fn stated<'de, D: Deserializer<'de>>(value: D) -> Result<Option<String>, D::Error> {
+    Ok(Option::<String>::deserialize(value)?.filter(|text| !text.is_empty()))
+}
+
+/// Whether a member means that there is none. Models fill optional members so.
+fn is_absent(value: &Json) -> bool {
+    value.is_null() || value == ""
+}
+
 /// The note of an answer to a number above the maximum, which was reduced.
 pub(super) fn reduced<N: Copy + PartialOrd + Display>(name: &str, wanted: N, max: N) -> Option<String> {
     (wanted > max).then(|| format!("`{name}` was reduced from {wanted} to {max}, the maximum"))
@@ -91,7 +103,8 @@ fn repair<T: DeserializeOwned>(value: &mut Json, place: &Path) -> bool {
     let mut parent = place.iter();
     let Some(last) = parent.next_back() else { return false };
     let Some(got) = at(value, place.iter()).map(Json::take) else { return false };
-    if let (Json::Null, Segment::Map { key }) = (&got, last)
+    if let Segment::Map { key } = last
+        && is_absent(&got)
         && let Some(Json::Object(members)) = at(value, parent)
     {
         members.remove(key);
@@ -114,8 +127,9 @@ fn meanings(got: &Json) -> impl Iterator<Item = Json> {
         Json::String(text) => parsed(text),
         _ => None,
     };
-    let exact = inner.as_ref().unwrap_or(got).as_f64().and_then(integer).map(Json::from);
-    exact.into_iter().chain(inner).chain([json!([got])])
+    let exact = inner.as_ref().unwrap_or(got).as_f64().and_then(integer);
+    let boolean = exact.filter(|exact| matches!(exact, 0 | 1)).map(|exact| Json::Bool(exact == 1));
+    exact.map(Json::from).into_iter().chain(inner).chain(boolean).chain([json!([got])])
 }
 
 /// The JSON in a text.
@@ -303,12 +317,14 @@ mod tests {
             (json!({ "text": "", "maxItems": "0" }), "\"maxItems\": expected a positive integer, got a string"),
             (json!({ "text": "", "ratio": [] }), "\"ratio\": expected a number, got an array"),
             (json!({ "text": "", "flag": "yes" }), "\"flag\": expected a boolean, got a string"),
+            (json!({ "text": "", "flag": 2 }), "\"flag\": expected a boolean, got 2"),
+            (json!({ "text": "", "counts": [""] }), "\"counts[0]\": expected a non-negative integer, got a string"),
             (json!({ "text": "", "map": "{" }), "\"map\": expected an object, got a string"),
             (json!({ "text": "", "map": [{}] }), "\"map\": expected an object, got an array"),
             (json!({ "text": "", "maxitems": 1 }), "unknown member \"maxitems\"; did you mean \"maxItems\"?"),
-            (json!({ "txt": "" }), "unknown member \"txt\"; did you mean \"text\"?"),
+            (json!({ "txt": "a" }), "unknown member \"txt\"; did you mean \"text\"?"),
             (
-                json!({ "colour": "" }),
+                json!({ "colour": "a" }),
                 "unknown member \"colour\"; known: \"text\", \"list\", \"counts\", \"offset\", \"maxItems\", \"ratio\", \
                  \"flag\", \"map\"",
             ),
@@ -338,6 +354,14 @@ mod tests {
                 json!({ "text": "7", "offset": " 12 ", "maxItems": "3.0" }),
                 Sample { offset: 12, max_items: Some(3), ..Sample::default() },
             ),
+            (
+                json!({ "text": "7", "list": "", "counts": "", "offset": "", "maxItems": "", "ratio": "", "flag": "", "map": "" }),
+                Sample::default(),
+            ),
+            (json!({ "text": "7", "colour": null, "": "", "maxitems": "" }), Sample::default()),
+            (json!({ "text": "7", "flag": 1 }), Sample { flag: true, ..Sample::default() }),
+            (json!({ "text": "7", "flag": "1.0", "offset": 1 }), Sample { flag: true, offset: 1, ..Sample::default() }),
+            (json!({ "text": "7", "flag": 0 }), Sample::default()),
             (json!({ "text": "7", "ratio": "0.5" }), Sample { ratio: Some(0.5), ..Sample::default() }),
             (json!({ "text": "7", "list": "a.b" }), Sample { list: Some(vec!["a.b".to_owned()]), ..Sample::default() }),
             (
