@@ -1,9 +1,11 @@
 //! Questions about the calls of one program, one after another, with answers that hold for later calls.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use super::{Approval, Approver, ProposedCall};
 
@@ -27,7 +29,8 @@ pub trait Ask: Send + Sync {
 }
 
 /// An [`Approver`] for one program: has one question open at a time, and remembers the answers that hold for later calls. A
-/// program with many calls cannot flood a person with questions.
+/// program with many calls cannot flood a person with questions. After a refusal, which often ends the program, the next question
+/// waits for a moment.
 #[derive(Debug)]
 pub struct Questions<A> {
     asker: A,
@@ -38,6 +41,7 @@ pub struct Questions<A> {
 struct Standing {
     approved_tools: HashSet<String>,
     refuses_all: Option<String>,
+    refused_at: Option<Instant>,
 }
 
 impl<A: Ask> Questions<A> {
@@ -57,13 +61,20 @@ impl<A: Ask> Approver for Questions<A> {
             if standing.approved_tools.contains(&call.name()) {
                 return Approval::Approved;
             }
+            if let Some(refused_at) = standing.refused_at {
+                // A program that ends meanwhile drops the call, and no person sees the question.
+                tokio::time::sleep_until(refused_at + PAUSE).await;
+            }
             match self.asker.ask(call).await {
                 Answer::Approve => Approval::Approved,
                 Answer::ApproveTool => {
                     standing.approved_tools.insert(call.name());
                     Approval::Approved
                 }
-                Answer::Refuse(reason) => Approval::Refused(reason),
+                Answer::Refuse(reason) => {
+                    standing.refused_at = Some(Instant::now());
+                    Approval::Refused(reason)
+                }
                 Answer::RefuseAll(reason) => {
                     standing.refuses_all = Some(reason.clone());
                     Approval::Refused(reason)
@@ -72,3 +83,6 @@ impl<A: Ask> Approver for Questions<A> {
         })
     }
 }
+
+/// How long a program has to end after a refusal before it asks again.
+const PAUSE: Duration = Duration::from_millis(200);

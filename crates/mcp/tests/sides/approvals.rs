@@ -341,6 +341,23 @@ async fn tools_without_a_stated_effect_are_asked_about_once_on_request() {
     }
 }
 
+/// The next question is not put before the program had the time to end.
+#[tokio::test]
+async fn a_program_that_ends_with_a_refusal_asks_no_further_question() {
+    let (server, deleted) = shop();
+    for lifecycle in both_generations() {
+        let user = User::new(["approve", "refuse", "approve", "approve"]);
+        let client = connect_with(server.clone(), &user, lifecycle).await;
+        let code = "await Promise.all([1, 2, 3, 4].map((id) => shop.delete_order({ id })))";
+        let result = call(&client, "mcp_execute_code", json!({ "code": code })).await;
+        assert!(text(&result).contains("the user refused the call"), "{}", text(&result));
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert_eq!(user.questions.lock().unwrap().len(), 2);
+        assert_eq!(*deleted.lock().unwrap(), [1]);
+        deleted.lock().unwrap().clear();
+    }
+}
+
 #[tokio::test]
 async fn a_cancelled_program_withdraws_its_question() {
     let records = Arc::new(Mutex::new(Vec::new()));
