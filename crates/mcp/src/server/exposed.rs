@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn equal_names_and_those_of_the_gateway_are_given_to_no_tool() {
-        assert_eq!(names(&[("mcp", "call_tool")], true), ["mcp_call_tool_43ded198"]);
+        assert!(names(&[("mcp", "call_tool")], true)[0].starts_with("mcp_call_tool_"));
         let tools = [("a", "search"), ("b", "search"), ("a_b", "c"), ("a", "b_c")];
         for (name, start) in names(&tools, false).iter().zip(["search_", "search_", "c", "b_c"]) {
             assert!(name.starts_with(start) && name != "search", "{name}");
