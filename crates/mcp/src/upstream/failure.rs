@@ -76,6 +76,7 @@ const WORDS: &[&str] = &[
     "invalid",
     "missing",
     "must",
+    "panic",
     "panicked",
     "required",
     "requires",
@@ -96,6 +97,7 @@ mod tests {
         for (lines, expected) in [
             (&[][..], "process ended"),
             (&["Starting …", "Listening", "requireStack: []"], "process ended"),
+            (&["panic: quota is used up", "goroutine 1 [running]:"], "process ended: panic: quota is used up"),
             (&["DATABASE_URL not set"], "process ended: DATABASE_URL not set"),
             (
                 &["Error: API_KEY environment variable is required"],
