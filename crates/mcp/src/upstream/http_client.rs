@@ -437,7 +437,7 @@ impl StreamableHttpClient for HttpClient {
             tokio::time::timeout(MAX_NOTIFICATION, post).await
         });
         let posted = match tokio::time::timeout(NOTIFICATION_PATIENCE, posting).await {
-            Ok(Ok(Ok(posted))) => posted,
+            Ok(Ok(Ok(posted))) if !posted.as_ref().is_err_and(is_down) => posted,
             _ => Ok(StreamableHttpPostResponse::Accepted),
         };
         posted.inspect(|_| self.sessions.record_handshake())
