@@ -22,8 +22,11 @@ use rmcp::model::{
     ToolAnnotations,
 };
 use rmcp::service::{RoleClient, RxJsonRpcMessage};
-use serde::de::DeserializeOwned;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value as Json, json};
+
+use crate::scanner::Scanner;
 
 /// What a request asks for, which decides how its answer is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,12 +86,19 @@ fn answer_in(mut batch: Vec<Json>, id: &RequestId) -> Json {
     own.map(|at| batch.swap_remove(at)).or_else(|| batch.pop()).unwrap_or_default()
 }
 
-/// Whether a message or a batch has an answer, whatever its id.
+/// Whether a message or a batch has an answer, whatever its id. Keeps none of its values: most messages are none.
 pub(super) fn is_answer(text: &[u8]) -> bool {
-    json(text).is_ok_and(|message| match &message {
-        Json::Array(batch) => batch.iter().any(states_answer),
-        message => states_answer(message),
-    })
+    #[derive(Deserialize)]
+    struct Stated {
+        method: Option<IgnoredAny>,
+        result: Option<IgnoredAny>,
+        error: Option<IgnoredAny>,
+    }
+    if !text.trim_ascii_start().starts_with(b"[") {
+        return Scanner::of(text).is_response();
+    }
+    let batch: Vec<Stated> = serde_json::from_slice(text).unwrap_or_default();
+    batch.iter().any(|message| message.method.is_none() && (message.result.is_some() || message.error.is_some()))
 }
 
 fn states_answer(message: &Json) -> bool {

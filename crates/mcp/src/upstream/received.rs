@@ -239,18 +239,14 @@ impl Received {
             let charge = if answers.is_none() { self.unasked_message(&data, memory) } else { None };
             match (responding, &charge) {
                 (_, Some(_)) => event.data = Some(data),
-                (Some(responding), None) if self.is_answer(&data, memory) => responding.keep(data, &self.answers),
+                (Some(responding), None) if memory <= LINE_LIMITS.memory && lenient::is_answer(data.as_bytes()) => {
+                    responding.keep(data, &self.answers);
+                }
                 _ => {}
             }
             charge.unwrap_or_default()
         };
         Ok((event, charge))
-    }
-
-    /// Whether a message that rmcp does not get is an answer, whatever its id.
-    fn is_answer(&self, data: &str, memory: usize) -> bool {
-        let charge = self.answers.charge(memory);
-        memory <= LINE_LIMITS.memory && charge.is_ok_and(|_charge| lenient::is_answer(data.as_bytes()))
     }
 
     /// The text of an answer for rmcp. An answer that exceeds a limit or is invalid becomes an error of its request.
