@@ -22,8 +22,7 @@ use rmcp::model::{
     ToolAnnotations,
 };
 use rmcp::service::{RoleClient, RxJsonRpcMessage};
-use serde::Deserialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json, json};
 
 use crate::scanner::Scanner;
@@ -86,20 +85,19 @@ fn answer_in(mut batch: Vec<Json>, id: &RequestId) -> Json {
     own.map(|at| batch.swap_remove(at)).or_else(|| batch.pop()).unwrap_or_default()
 }
 
-/// Whether a message or a batch has an answer, whatever its id. Keeps none of its values: most messages are none.
+/// Whether a message, or a batch of limited size, has an answer, whatever its id. Keeps no values of messages: most are none.
 pub(super) fn is_answer(text: &[u8]) -> bool {
-    #[derive(Deserialize)]
-    struct Stated {
-        method: Option<IgnoredAny>,
-        result: Option<IgnoredAny>,
-        error: Option<IgnoredAny>,
-    }
     if !text.trim_ascii_start().starts_with(b"[") {
         return Scanner::of(text).is_response();
     }
-    let batch: Vec<Stated> = serde_json::from_slice(text).unwrap_or_default();
-    batch.iter().any(|message| message.method.is_none() && (message.result.is_some() || message.error.is_some()))
+    if Scanner::of(text).memory() > MAX_BATCH {
+        return false;
+    }
+    json(text).is_ok_and(|batch| batch.as_array().is_some_and(|batch| batch.iter().any(states_answer)))
 }
+
+/// The maximum size of a batch whose answer counts although its id is another one, in bytes when it is parsed.
+const MAX_BATCH: usize = 8 << 20;
 
 fn states_answer(message: &Json) -> bool {
     let Json::Object(members) = message else { return false };
