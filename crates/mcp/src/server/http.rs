@@ -450,7 +450,7 @@ impl Service {
         client: &Client,
         sender: &Sender,
     ) -> Result<HttpResponse, Refusal> {
-        charge.add(Scanner::of(&body).memory().saturating_sub(body.len()))?;
+        charge.add(reading::memory(&Scanner::of(&body)).saturating_sub(body.len()))?;
         let read = reading::read(&body);
         let place = self.place(&mut head, read.as_ref().ok().map(|read| &read.message), client.peer, sender)?;
         let serving = client.connection.serve(place.kind() == Kind::Stream);

@@ -280,7 +280,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             return None;
         }
         let scanner = Scanner::of(&line);
-        if scanner.memory() > MAX_MEMORY {
+        if reading::memory(&scanner) > MAX_MEMORY {
             let reason = format!("so many values that it takes more than {}", bytes_text(MAX_MEMORY as u64));
             return Some(Line::Excess(unreadable(&scanner, &reason)));
         }
@@ -297,7 +297,7 @@ fn unreadable(scanner: &Scanner, reason: &str) -> Unreadable {
 const MAX_LINE: usize = 16 << 20;
 
 /// The maximum memory of a message while it is read, in bytes.
-const MAX_MEMORY: usize = 192 << 20;
+const MAX_MEMORY: usize = 128 << 20;
 
 /// The number of messages that are not written yet with which no further line is read.
 const MAX_UNWRITTEN: usize = 64;

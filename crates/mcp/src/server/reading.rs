@@ -27,11 +27,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
 use super::typed;
+use crate::scanner::Scanner;
 
 /// A message, and the text that rmcp reads as this message.
 pub(super) struct Readable<'a> {
     pub(super) text: Cow<'a, str>,
     pub(super) message: ClientJsonRpcMessage,
+}
+
+/// The approximate memory of a message while it is read, in bytes: rmcp keeps its values twice.
+pub(super) fn memory(scanner: &Scanner) -> usize {
+    scanner.memory().saturating_mul(2)
 }
 
 /// A message that cannot be read, with the error that says why.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use execbox::core::budget::{Budget, Charge, Exhausted};
 use rmcp::model::{
@@ -10,6 +11,7 @@ use rmcp::model::{
 };
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use serde_json::Value as Json;
+use tokio::time::Instant;
 
 use super::lenient::Kind;
 use super::progress::CallsInProgress;
@@ -96,6 +98,19 @@ impl Answers {
     /// Charges a message before it is parsed.
     pub(super) fn charge(&self, bytes: usize) -> Result<Charge, Exhausted> {
         self.0.budget.charge(bytes)
+    }
+
+    /// Charges an answer in all `bytes`. Waits while other answers leave no room for it, at most [`PATIENCE`], and not if it is
+    /// not expected any more.
+    pub(super) async fn cover(&self, request: &RequestId, charge: &mut Charge, bytes: usize) -> Result<(), Exhausted> {
+        let more = bytes.saturating_sub(charge.bytes());
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match charge.add(more) {
+                Err(_) if Instant::now() < until && self.expected(request).is_some() => tokio::time::sleep(PAUSE).await,
+                charged => return charged,
+            }
+        }
     }
 
     /// An empty charge, for data that arrives later.
@@ -246,5 +261,9 @@ impl Drop for MessageStream {
     }
 }
 
+/// How long an answer waits for room, and the pause between two attempts.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(5);
+
 /// How much memory the answers of one connection may take at once, in bytes.
-const MAX_ANSWERS: usize = 256 << 20;
+pub(super) const MAX_ANSWERS: usize = 112 << 20;

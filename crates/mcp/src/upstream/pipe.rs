@@ -66,6 +66,8 @@ impl Disconnect {
 /// The transport of a connection over byte streams.
 pub(super) struct Pipe<R: AsyncRead + Unpin, W: AsyncWrite> {
     lines: Lines<R>,
+    /// The last line, until there is room for its message.
+    line: Option<Line>,
     /// Used for writing only.
     writer: AsyncRwTransport<RoleClient, Empty, W>,
     answers: Answers,
@@ -88,6 +90,7 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Pipe<R
     ) -> Self {
         Self {
             lines: Lines::new(reader, LINE_LIMITS, unasked.clone()),
+            line: None,
             writer: AsyncRwTransport::new(tokio::io::empty(), writer),
             answers: answers.clone(),
             disconnect: disconnect.clone(),
@@ -99,19 +102,23 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Pipe<R
     }
 
     /// The next valid message; `None` at the end, or if the peer sends too many unrequested messages. A request with the id of
-    /// an unanswered one is ignored.
+    /// an unanswered one is ignored. Cancel safe.
     async fn read(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            let line = match self.lines.next().await {
-                Ok(line) => line?,
-                Err(error) => {
-                    if let Some(flood) = error.get_ref().and_then(|error| error.downcast_ref::<Flood>()) {
-                        self.disconnect.set_reason(flood.to_string());
+            if self.line.is_none() {
+                match self.lines.next().await {
+                    Ok(line) => self.line = Some(line?),
+                    Err(error) => {
+                        if let Some(flood) = error.get_ref().and_then(|error| error.downcast_ref::<Flood>()) {
+                            self.disconnect.set_reason(flood.to_string());
+                        }
+                        return None;
                     }
-                    return None;
                 }
-            };
-            match self.message(line) {
+            }
+            let charge = charge(&self.answers, self.line.as_ref()?).await;
+            let line = self.line.take()?;
+            match self.message(line, charge) {
                 Ok(Some(message)) if self.unanswered.record(&message) => return Some(message),
                 Ok(_) => {}
                 Err(flood) => {
@@ -124,7 +131,11 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Pipe<R
 
     /// The message in a line. A response that exceeds a limit or is invalid becomes an error of its request; other such lines
     /// are ignored, and so are responses that no request waits for.
-    fn message(&self, line: Line) -> Result<Option<RxJsonRpcMessage<RoleClient>>, Flood> {
+    fn message(
+        &self,
+        line: Line,
+        charge: Result<Charge, Exhausted>,
+    ) -> Result<Option<RxJsonRpcMessage<RoleClient>>, Flood> {
         let Line { text, answers, length, memory } = line;
         let request = match (&answers, &text) {
             (Some(id), _) => self.answers.expected(id),
@@ -139,7 +150,7 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Pipe<R
             return Ok(None);
         }
         let read = match text {
-            Ok(text) if let Some(request) = &request => self.answer(&text, request, memory),
+            Ok(text) if let Some(request) = &request => self.answer(&text, request, charge),
             Ok(text) => return Ok(self.unasked_message(&text, memory)),
             Err(Excess::Bytes) => Err(format!("response longer than {MAX_MESSAGE_BYTES} bytes")),
             Err(Excess::Memory) => Err(too_many_values()),
@@ -153,8 +164,13 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Pipe<R
         })
     }
 
-    fn answer(&self, text: &[u8], request: &RequestId, memory: usize) -> Result<RxJsonRpcMessage<RoleClient>, String> {
-        let charge = self.answers.charge(memory).map_err(too_many_answers)?;
+    fn answer(
+        &self,
+        text: &[u8],
+        request: &RequestId,
+        charge: Result<Charge, Exhausted>,
+    ) -> Result<RxJsonRpcMessage<RoleClient>, String> {
+        let charge = charge.map_err(too_many_answers)?;
         let Answer { message, data } = lenient::answer(text, request, self.answers.kind(request))?;
         drop(self.answers.answered(request, data, charge));
         Ok(message)
@@ -164,6 +180,17 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Pipe<R
         let _charge = self.answers.charge(memory).ok()?;
         self.answers.take_report(lenient::unasked(text)?)
     }
+}
+
+/// The charge for a line, if it is an answer that is expected. Waits for room.
+async fn charge(answers: &Answers, line: &Line) -> Result<Charge, Exhausted> {
+    let mut charge = answers.nothing();
+    if let Line { text: Ok(_), answers: Some(id), memory, .. } = line
+        && let Some(id) = answers.expected(id)
+    {
+        answers.cover(&id, &mut charge, *memory).await?;
+    }
+    Ok(charge)
 }
 
 /// Whether a message without an id may be an error.
@@ -235,7 +262,7 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Transp
 }
 
 /// The limits of a message.
-pub(super) const LINE_LIMITS: LineLimits = LineLimits { bytes: MAX_MESSAGE_BYTES, memory: 192 << 20 };
+pub(super) const LINE_LIMITS: LineLimits = LineLimits { bytes: MAX_MESSAGE_BYTES, memory: 80 << 20 };
 
 /// The maximum length of an error without an id, in bytes.
 pub(super) const MAX_ERROR_BYTES: usize = 64 << 10;
@@ -246,10 +273,28 @@ const EXIT_STATUS_WAIT: Duration = Duration::from_millis(250);
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt as _;
+    use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest};
     use tokio::io::AsyncWriteExt as _;
 
     use super::*;
+    use crate::upstream::answers::MAX_ANSWERS;
     use crate::upstream::unanswered::MAX_UNANSWERED;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_waits_for_room_and_is_not_lost() {
+        let (near, mut far) = tokio::io::duplex(1 << 20);
+        let (reader, writer) = tokio::io::split(near);
+        let answers = Answers::default();
+        let mut pipe = Pipe::new(reader, writer, &answers, &Unasked::default(), &Disconnect::default(), None);
+        let call = ClientRequest::CallToolRequest(CallToolRequest::new(CallToolRequestParams::new("a")));
+        pipe.send(JsonRpcMessage::request(call, RequestId::Number(1))).await.unwrap();
+        let others = answers.charge(MAX_ANSWERS).unwrap();
+        far.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"content\":[]}}\n").await.unwrap();
+        let waiting = tokio::time::timeout(Duration::from_secs(1), pipe.receive()).await;
+        assert!(waiting.is_err(), "dropped while it waits");
+        drop(others);
+        assert!(matches!(pipe.receive().await, Some(JsonRpcMessage::Response(_))));
+    }
 
     /// Without the limit, requests that are received faster than they are answered fill the memory of the host.
     #[tokio::test]

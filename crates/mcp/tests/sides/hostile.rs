@@ -255,7 +255,7 @@ async fn lists_without_an_end_and_lists_nested_too_deeply_end() {
 #[tokio::test]
 async fn a_result_of_very_many_values_fails_its_call_only() {
     let upstream = misbehaving("zeros", UpstreamOptions::default()).await.unwrap();
-    let expected = "api.call failed: response with so many values that it takes more than 192 MiB";
+    let expected = "api.call failed: response with so many values that it takes more than 80 MiB";
     assert_eq!(said(&upstream).await, expected);
     assert_eq!(said(&upstream).await, expected, "the connection remains");
 }

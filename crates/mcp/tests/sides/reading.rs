@@ -173,7 +173,7 @@ async fn a_line_that_is_too_long_is_answered_once_and_the_next_one_is_read() {
     ];
     let answers = answers(&lines.each_ref().map(String::as_bytes)).await;
     let message = "invalid request: longer than 16 MiB";
-    let values = "invalid request: so many values that it takes more than 192 MiB";
+    let values = "invalid request: so many values that it takes more than 128 MiB";
     let expected = [
         json!({ "jsonrpc": "2.0", "id": 3, "error": { "code": -32600, "message": message } }),
         json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32600, "message": message } }),

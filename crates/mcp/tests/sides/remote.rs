@@ -449,7 +449,7 @@ async fn a_response_that_is_too_long_fails_only_its_call() {
 #[tokio::test]
 async fn answers_of_very_many_values_fail_alone() {
     let zeros = format!("{{\"tools\":[],\"a\":[{}0]}}", "0,".repeat(1_100_000));
-    let expected = "response with so many values that it takes more than 192 MiB";
+    let expected = "response with so many values that it takes more than 80 MiB";
     for (as_event, wrong) in [false, true]
         .into_iter()
         .flat_map(|event| ["initialize", "tools/list", "tools/call"].map(|method| (event, method)))
