@@ -199,6 +199,8 @@ pub enum Event {
     /// A call that is unanswered when the result of the program is settled. Reported for at most [`MAX_UNAWAITED`] calls,
     /// all at once.
     Unawaited(UnawaitedCall),
+    /// How many console lines the log limits have dropped until now. Reported when there are more.
+    DroppedLogs(u64),
     /// The guest asks to be woken after this time, by [`Guest::wake`], in place of what it asked before; `None` takes that
     /// back. At most the last one since the last [`take_events`](Guest::take_events) is reported.
     Timer(Option<Duration>),

@@ -253,13 +253,15 @@ pub(crate) fn bounded_stack(frames: impl Iterator<Item = StackFrame>) -> Vec<Sta
 // ---- Results ------------------------------------------------------------------------------------
 
 /// The result of an execution. Serializes as `ExecuteResult` of the runner specification:
-/// `{ok: true, durationMs, logs, result?}` or `{ok: false, durationMs, logs, error}`, with `unawaited` and `usage`.
+/// `{ok: true, durationMs, logs, result?}` or `{ok: false, durationMs, logs, error}`, with `droppedLogs`, `unawaited` and `usage`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExecuteResult {
     /// The value of the script, `None` for `undefined`; or the error.
     pub outcome: Result<Option<Json>, ExecuteError>,
     /// The console lines, in order, cut to the log limits.
     pub logs: Vec<String>,
+    /// How many console lines the log limits dropped. Serialized if there are any.
+    pub dropped_logs: u64,
     /// The calls that the script did not await, if there are any.
     pub unawaited: Option<UnawaitedCalls>,
     /// Wall time from acceptance to result. Serialized in milliseconds, to the microsecond.
@@ -271,7 +273,14 @@ pub struct ExecuteResult {
 impl ExecuteResult {
     /// The result of an execution that failed before its script ran.
     pub fn failed(error: ExecuteError, duration: Duration) -> Self {
-        Self { outcome: Err(error), logs: Vec::new(), unawaited: None, duration, usage: Usage::default() }
+        Self {
+            outcome: Err(error),
+            logs: Vec::new(),
+            dropped_logs: 0,
+            unawaited: None,
+            duration,
+            usage: Usage::default(),
+        }
     }
 
     /// Whether the execution succeeded.
@@ -299,6 +308,8 @@ struct WrittenResult<'a> {
     duration_ms: f64,
     logs: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
+    dropped_logs: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<&'a Json>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a ExecuteError>,
@@ -315,6 +326,8 @@ struct ReadResult {
     ok: bool,
     duration_ms: f64,
     logs: Vec<String>,
+    #[serde(default)]
+    dropped_logs: u64,
     #[serde(default, deserialize_with = "present")]
     result: Option<Json>,
     #[serde(default)]
@@ -336,7 +349,8 @@ impl Serialize for ExecuteResult {
         let duration_ms = self.duration.as_micros() as f64 / 1000.0;
         let (ok, logs, error) = (self.is_ok(), &self.logs, self.error());
         let (unawaited, usage) = (self.unawaited.as_ref(), self.usage.known());
-        WrittenResult { ok, duration_ms, logs, result, error, unawaited, usage }.serialize(serializer)
+        let dropped_logs = Some(self.dropped_logs).filter(|count| *count > 0);
+        WrittenResult { ok, duration_ms, logs, dropped_logs, result, error, unawaited, usage }.serialize(serializer)
     }
 }
 
@@ -352,7 +366,8 @@ impl<'de> Deserialize<'de> for ExecuteResult {
         };
         let duration = Duration::try_from_secs_f64(wire.duration_ms / 1000.0)
             .map_err(|_| D::Error::custom("invalid `durationMs`: expected a number that is not negative"))?;
-        Ok(Self { outcome, logs: wire.logs, unawaited: wire.unawaited, duration, usage: wire.usage })
+        let ReadResult { logs, dropped_logs, unawaited, usage, .. } = wire;
+        Ok(Self { outcome, logs, dropped_logs, unawaited, duration, usage })
     }
 }
 

@@ -12,6 +12,8 @@ use crate::value::{Datum, Graph, Value};
 pub(crate) struct LogLimiter {
     lines_left: usize,
     units_left: usize,
+    /// How many lines or records were dropped.
+    dropped: u64,
     /// How many bytes the host may use to read a record.
     max_record_bytes: usize,
 }
@@ -22,6 +24,7 @@ impl LogLimiter {
         Self {
             lines_left: limits.max_log_lines,
             units_left: limits.max_log_chars,
+            dropped: 0,
             max_record_bytes: limits.memory_len(),
         }
     }
@@ -31,9 +34,15 @@ impl LogLimiter {
         if self.lines_left == 0 { 0 } else { self.units_left }
     }
 
+    /// How many lines or records were dropped. One that was cut is none of them.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
     /// The line as far as it is kept; `None` if nothing of it is. `text` is UTF-8; invalid sequences become U+FFFD.
     pub(crate) fn line(&mut self, level: LogLevel, text: &[u8]) -> Option<LogLine> {
         if self.units_left() == 0 {
+            self.dropped += 1;
             return None;
         }
         self.lines_left -= 1;
@@ -48,7 +57,8 @@ impl LogLimiter {
     ///
     /// A record that is longer than what is left is cut, with a `…`, to half of that, so that later ones have room, too.
     pub(crate) fn record(&mut self, args: &[u8]) -> Option<Value> {
-        if self.lines_left == 0 {
+        if self.units_left() == 0 {
+            self.dropped += 1;
             return None;
         }
         let args = match args.len() <= self.units_left {
@@ -57,6 +67,7 @@ impl LogLimiter {
         };
         let Some(left) = self.units_left.checked_sub(args.as_bytes().len()) else {
             self.units_left = 0; // There is no room for the mark.
+            self.dropped += 1;
             return None;
         };
         self.lines_left -= 1;
@@ -180,10 +191,11 @@ mod tests {
     fn records_are_counted_and_dropped_without_room_for_the_mark() {
         let mut few = limiter(1, 10);
         assert!(few.record(&[0]).is_some() && few.record(&[0]).is_none());
-        assert_eq!(few.units_left(), 0);
+        assert_eq!((few.units_left(), few.dropped()), (0, 1));
         let mut small = limiter(9, 3);
         assert!(small.record(&[7; 10]).is_none());
-        assert_eq!(small.units_left(), 0);
+        assert!(small.record(&[]).is_none(), "which only counts");
+        assert_eq!((small.units_left(), small.dropped()), (0, 2));
         let mut enough = limiter(2, 10);
         assert!(enough.record(&[0]).is_some());
         assert_eq!(enough.units_left(), 9);

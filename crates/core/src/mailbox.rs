@@ -26,6 +26,8 @@ pub struct Mailbox {
     calls: u64,
     budget: Budget,
     logs: LogLimiter,
+    /// How many dropped lines were reported.
+    reported_dropped: u64,
     /// The last [`Event::Timer`] since the events were taken.
     timer: Option<Event>,
 }
@@ -46,6 +48,7 @@ impl Mailbox {
             calls: 0,
             budget,
             logs: LogLimiter::new(limits),
+            reported_dropped: 0,
             timer: None,
         }
     }
@@ -75,7 +78,7 @@ impl Mailbox {
     }
 
     /// Adds a log record, a call that has no answer, cut to the log limits. Returns how many more bytes of records will be
-    /// kept.
+    /// kept; at 0 the engine need not encode further records, and adds empty ones, which are counted.
     pub fn log_record(&mut self, function: FunctionId, args: &[u8]) -> usize {
         let record = self.logs.record(args);
         self.events.extend(record.map(|args| Event::Notify(Notification { function, args })));
@@ -83,7 +86,7 @@ impl Mailbox {
     }
 
     /// Adds a log line, cut to the log limits. `text` is UTF-8. Returns how many more UTF-16 units will be kept; at 0 the
-    /// engine need not even format further lines.
+    /// engine need not even format further lines, and adds empty ones, which are counted.
     pub fn log(&mut self, level: LogLevel, text: &[u8]) -> usize {
         self.events.extend(self.logs.line(level, text).map(Event::Log));
         self.logs.units_left()
@@ -111,12 +114,16 @@ impl Mailbox {
 
     /// Whether something was added that [`take_events`](Self::take_events) has not taken.
     pub fn has_events(&self) -> bool {
-        !self.events.is_empty() || self.timer.is_some()
+        !self.events.is_empty() || self.timer.is_some() || self.logs.dropped() > self.reported_dropped
     }
 
-    /// Moves everything added since the last time into `events`, in order, and the timer last.
+    /// Moves everything added since the last time into `events`, in order, and then the number of dropped lines and the timer.
     pub fn take_events(&mut self, events: &mut Vec<Event>) {
         events.append(&mut self.events);
+        if self.logs.dropped() > self.reported_dropped {
+            self.reported_dropped = self.logs.dropped();
+            events.push(Event::DroppedLogs(self.reported_dropped));
+        }
         events.extend(self.timer.take());
     }
 }
@@ -163,8 +170,28 @@ mod tests {
             Event::Log(_) => 0,
             Event::Call(call) => call.function.0,
             Event::Notify(notification) => notification.function.0,
-            Event::Unawaited(_) | Event::Timer(_) => 9,
+            Event::Unawaited(_) | Event::DroppedLogs(_) | Event::Timer(_) => 9,
         });
         assert_eq!(functions.collect::<Vec<_>>(), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn dropped_lines_and_records_are_counted_and_reported_when_there_are_more() {
+        let limits = Limits { max_log_lines: 2, ..Limits::default() };
+        let mut mailbox = Mailbox::new(&limits, Budget::new(4096));
+        let taken = |mailbox: &mut Mailbox| {
+            let mut events = Vec::new();
+            mailbox.take_events(&mut events);
+            events.into_iter().find_map(|event| if let Event::DroppedLogs(count) = event { Some(count) } else { None })
+        };
+        for _ in 0..3 {
+            mailbox.log(LogLevel::Log, b"line");
+        }
+        mailbox.log_record(FunctionId(2), &[]);
+        assert_eq!((taken(&mut mailbox), taken(&mut mailbox)), (Some(2), None));
+        assert!(!mailbox.has_events());
+        mailbox.log(LogLevel::Log, b"");
+        assert!(mailbox.has_events());
+        assert_eq!(taken(&mut mailbox), Some(3));
     }
 }

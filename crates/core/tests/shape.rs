@@ -124,7 +124,7 @@ fn run_modules(entry: &str, export: &str) -> (Outcome, Vec<String>) {
                 Event::Log(line) => notifications.push(line.text),
                 Event::Call(call) => guest.settle(Pending::Call(call.id), Settlement::Fulfilled(Value::undefined())),
                 Event::Notify(event) => notifications.push(format!("{}{:?}", event.function.0, event.args)),
-                Event::Unawaited(_) | Event::Timer(_) => panic!("only scripts have these"),
+                Event::Unawaited(_) | Event::DroppedLogs(_) | Event::Timer(_) => panic!("only scripts have these"),
             }
         }
         if let Turn::Done(outcome) = turn {

@@ -253,6 +253,12 @@ static bool has_modules;
 
 static uint32_t log_units_left;
 
+/* Logs a line that the host does not keep, but counts. Whether that is so. */
+static bool log_dropped(int level) {
+    if (!log_units_left) host_log(level, NULL, 0);
+    return !log_units_left;
+}
+
 static bool is_error_object(JSValueConst v) {
     return JS_VALUE_GET_TAG(v) == JS_TAG_OBJECT && JS_IsError(v);
 }
@@ -327,7 +333,7 @@ static bool library_line(Out *line, int argc, JSValueConst *argv) {
 }
 
 static JSValue console_log(JSContext *c, JSValueConst this_val, int argc, JSValueConst *argv, int level) {
-    if (!log_units_left) return JS_UNDEFINED; /* the host keeps no more */
+    if (log_dropped(level)) return JS_UNDEFINED;
     Out line; out_init(&line);
     if (!is_for_library(argc, argv) || !library_line(&line, argc, argv)) {
         for (int i = 0; i < argc; i++) {
@@ -336,7 +342,7 @@ static JSValue console_log(JSContext *c, JSValueConst this_val, int argc, JSValu
         }
         if (has_empty_object(&line, argc, argv)) library_line(&line, argc, argv);
     }
-    if (log_units_left) log_units_left = host_log(level, line.data, line.len); /* a getter may have logged meanwhile */
+    log_units_left = host_log(level, line.data, line.len);
     out_free(&line);
     return JS_UNDEFINED;
 }
@@ -511,15 +517,15 @@ static JSValue call_sync(uint32_t target, const Out *input) {
 
 /* The host functions in values, distinguished by their number. All arguments cross. */
 static JSValue call_bridged(JSContext *c, JSValueConst this_val, int argc, JSValueConst *argv, int kind, JSValueConst *number) {
-    if (kind == CALL_LOG && !log_units_left) return JS_UNDEFINED; /* the host keeps no more */
     uint32_t target = host_function_number(number);
+    if (kind == CALL_LOG && !log_units_left) { host_notify(target, true, NULL, 0); return JS_UNDEFINED; } /* it only counts more */
     Out input; out_init(&input);
     JSValue result = JS_UNDEFINED;
     if (encode_args(&input, argc, argv, kind == CALL_LOG ? MODE_LOG : MODE_GRAPH)) result = kind == CALL_ASYNC ? rejected_promise() : JS_EXCEPTION;
     else if (kind == CALL_ASYNC) { result = new_promise(); host_call(target, take_slot(result, target), input.data, input.len); }
     else if (kind == CALL_SYNC) result = call_sync(target, &input);
     else if (kind == CALL_NOTIFY) host_notify(target, false, input.data, input.len);
-    else if (log_units_left) log_units_left = host_notify(target, true, input.data, input.len); /* a getter may have logged meanwhile */
+    else log_units_left = host_notify(target, true, input.data, input.len);
     out_free(&input);
     return result;
 }
@@ -607,7 +613,7 @@ static void track_rejection(JSContext *c, JSValueConst promise, JSValueConst rea
 
 /* Logs a thrown value and its place as an error. */
 static void log_uncaught(const char *how, JSValueConst thrown) {
-    if (!log_units_left) return;
+    if (log_dropped(LEVEL_ERROR)) return;
     Out line; out_init(&line);
     out_text(&line, how);
     out_log_value(&line, thrown);
@@ -619,7 +625,7 @@ static void log_uncaught(const char *how, JSValueConst thrown) {
         out_u8(&line, '\n');
         out_utf8(&line, s, end);
     }
-    if (log_units_left) log_units_left = host_log(LEVEL_ERROR, line.data, line.len);
+    log_units_left = host_log(LEVEL_ERROR, line.data, line.len);
     out_free(&line);
 }
 
@@ -638,7 +644,7 @@ static void log_rejections(void) {
         JS_FreeValue(ctx, reason);
     }
     char text[64];
-    if (!rejected.more || !log_units_left) return;
+    if (!rejected.more) return;
     int len = snprintf(text, sizeof text, "Uncaught (in promise) %u more errors", rejected.more);
     log_units_left = host_log(LEVEL_ERROR, (const uint8_t *)text, len);
 }

@@ -50,7 +50,7 @@ static JSValue decode_text(JSValueConst view) {
 /* `write(level, line)`: a console line. */
 static JSValue write_line(JSValueConst level, JSValueConst text) {
     static const char *const names[] = { [LEVEL_LOG] = "log", [LEVEL_WARN] = "warn", [LEVEL_ERROR] = "error" };
-    if (!log_units_left || !JS_IsString(text)) return JS_UNDEFINED;
+    if (!JS_IsString(text) || log_dropped(LEVEL_LOG)) return JS_UNDEFINED;
     const char *name = JS_ToCString(ctx, level);
     if (!name) return JS_EXCEPTION;
     int number = LEVEL_LOG;

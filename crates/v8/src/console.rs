@@ -42,11 +42,12 @@ pub(crate) fn add(scope: &mut PinScope<'_, '_>, run: &Run, global: Local<'_, Obj
 #[allow(clippy::needless_pass_by_value)] // V8's signature
 fn log(scope: &mut PinScope<'_, '_>, args: FunctionCallbackArguments<'_>, _: ReturnValue<'_, Value>) {
     let run = Run::of(scope);
-    if run.log_units.get() == 0 {
-        return; // the host keeps no further logs
-    }
     let level = args.data().uint32_value(scope).and_then(|number| LEVELS.get(number as usize));
     let level = level.map_or(LogLevel::Log, |(_, level)| *level);
+    if run.log_units.get() == 0 {
+        log_bytes(&run, level, &[]);
+        return;
+    }
     if is_for_library(scope, &run, &args)
         && let Some(line) = library_line(scope, &run, &args)
     {
@@ -145,6 +146,7 @@ pub(crate) fn plain_text<'s>(scope: &mut PinScope<'s, '_>, value: Local<'_, Valu
 /// Logs a thrown value and its place as an error.
 pub(crate) fn log_uncaught(scope: &mut PinScope<'_, '_>, run: &Run, how: &str, thrown: Local<'_, Value>) {
     if run.log_units.get() == 0 {
+        log_bytes(run, LogLevel::Error, &[]);
         return;
     }
     let mut line = how.as_bytes().to_vec();
@@ -162,10 +164,8 @@ pub(crate) fn log_text(run: &Run, text: &str) {
     log_bytes(run, LogLevel::Error, text.as_bytes());
 }
 
-/// Logs a line, unless the host keeps no further ones.
+/// Logs a line. Further ones than the host keeps are only counted.
 pub(crate) fn log_bytes(run: &Run, level: LogLevel, line: &[u8]) {
-    if run.log_units.get() > 0 {
-        let left = run.shared.lock().mailbox.log(level, line);
-        run.log_units.set(left);
-    }
+    let left = run.shared.lock().mailbox.log(level, line);
+    run.log_units.set(left);
 }

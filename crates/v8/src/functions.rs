@@ -290,15 +290,15 @@ fn call_bridged<'s>(
             }
         }
         FunctionKind::Log => {
-            if run.log_units.get() == 0 {
-                return; // the host keeps no further logs
-            }
-            let Some(input) = encode_args(scope, &run, &args, Mode::Log) else { return };
-            // A getter may have logged meanwhile.
-            if run.log_units.get() > 0 {
-                let left = run.shared.lock().mailbox.log_record(FunctionId(number), &input);
-                run.log_units.set(left);
-            }
+            let input = match run.log_units.get() {
+                0 => Vec::new(), // the host only counts further ones
+                _ => {
+                    let Some(input) = encode_args(scope, &run, &args, Mode::Log) else { return };
+                    input
+                }
+            };
+            let left = run.shared.lock().mailbox.log_record(FunctionId(number), &input);
+            run.log_units.set(left);
         }
     }
 }

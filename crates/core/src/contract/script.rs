@@ -46,6 +46,7 @@ pub struct Script {
     /// For every host function of the program: the index of its provider, and that of the tool in the provider.
     targets: Vec<(usize, usize)>,
     logs: Vec<String>,
+    dropped_logs: u64,
     keeps_log: bool,
     waits_for_calls: bool,
     budget: Budget,
@@ -119,6 +120,7 @@ impl contract::Request for Request {
             limits,
             targets,
             logs: Vec::new(),
+            dropped_logs: 0,
             keeps_log: true,
             waits_for_calls,
             budget: program.budget.clone(),
@@ -306,6 +308,10 @@ impl Contract for Script {
                 }
                 Ok(Action::Ignore)
             }
+            Event::DroppedLogs(count) => {
+                self.dropped_logs = count;
+                Ok(Action::Ignore)
+            }
             Event::Notify(_) | Event::Timer(_) => Ok(Action::Ignore), // Scripts have no such functions; the execution has the timer.
         }
     }
@@ -325,7 +331,8 @@ impl Contract for Script {
             Err(stop) => Err(self.stopped(&stop, duration)),
         };
         let usage = Usage { peak_host_memory_bytes: Some(self.budget.peak() as u64), ..self.usage.usage() };
-        ExecuteResult { outcome, logs: std::mem::take(&mut self.logs), unawaited, duration, usage }
+        let (logs, dropped_logs) = (std::mem::take(&mut self.logs), self.dropped_logs);
+        ExecuteResult { outcome, logs, dropped_logs, unawaited, duration, usage }
     }
 }
 

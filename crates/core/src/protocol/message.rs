@@ -531,7 +531,7 @@ mod tests {
                 let duration = Duration::from_micros(micros);
                 let usage = Usage { calls: micros, cpu_time: Some(duration), ..Usage::default() };
                 let unawaited = UnawaitedCalls::new(micros % 3, micros % 2, []);
-                let result = ExecuteResult { outcome, logs, unawaited, duration, usage };
+                let result = ExecuteResult { outcome, logs, dropped_logs: micros % 4, unawaited, duration, usage };
                 RunnerMessage::Done(Done { id, result, exits: false })
             }),
         ]

@@ -8,7 +8,7 @@
 //! | `settle` | host → runner | `id`, `call` or `promise`: its number, `ok`, `value` |
 //! | `code_call` | runner → host | `id`, `call`: its number, `function`: its number, `now`, `args`: value |
 //! | `code_notify` | runner → host | `id`, `function`: its number, `args`: value |
-//! | `code_done` | runner → host | `id`, `ok`, `durationMs`, `memoryUsedBytes?`, `usage?`, `unawaited?` as in `done`, `result`: value, or `status`, `error` and `internal?`: the fault is the runner's, not the guest's |
+//! | `code_done` | runner → host | `id`, `ok`, `durationMs`, `memoryUsedBytes?`, `usage?`, `droppedLogs?` and `unawaited?` as in `done`, `result`: value, or `status`, `error` and `internal?`: the fault is the runner's, not the guest's |
 //!
 //! `started` and `cancel` are those of the script contract. The number of a `code_call` is greater than that of the one
 //! before it. The guest is suspended inside a `code_call` with `now`. For values see [`attachments`](super::attachments).
@@ -20,7 +20,7 @@ use serde_json::Value as Json;
 
 use super::attachments::{MAX_ATTACHMENT_BYTES, MAX_TEXT_SOURCES};
 use super::fields::{A_STRING, Body, Fault, Fields, Writer, wrong};
-use super::script::{read_options, read_unawaited, write_options};
+use super::script::{read_dropped_logs, read_options, read_unawaited, write_dropped_logs, write_options};
 use crate::cause::Cause;
 use crate::contract::Request as _;
 use crate::contract::module::{Bridge, CodeExecutionError, Failure, Request, RunOutcome, Status};
@@ -247,6 +247,8 @@ pub struct CodeDone {
     pub id: String,
     /// The outcome of the run. An unknown status is read as `error`.
     pub outcome: RunOutcome,
+    /// How many calls of the captured console the log limits dropped.
+    pub dropped_logs: u64,
     /// The calls that the program did not await.
     pub unawaited: Option<UnawaitedCalls>,
     /// The time from `started` to here.
@@ -266,9 +268,9 @@ impl Body for CodeDone {
         let duration = fields.duration("durationMs")?;
         let peak_memory_bytes = fields.optional_amount("memoryUsedBytes")?.map(|bytes| bytes as u64);
         let usage = Usage { peak_memory_bytes, ..Usage::read(fields.object.remove("usage")) };
-        let unawaited = read_unawaited(fields);
+        let (dropped_logs, unawaited) = (read_dropped_logs(fields)?, read_unawaited(fields));
         let outcome = if ok { Ok(fields.value("result")?) } else { Err(read_failure(fields)?) };
-        Ok(Self { id, outcome, unawaited, duration, usage, exits: fields.is_true("exits") })
+        Ok(Self { id, outcome, dropped_logs, unawaited, duration, usage, exits: fields.is_true("exits") })
     }
 
     fn write(&self, message: &mut Writer<'_>) {
@@ -280,6 +282,7 @@ impl Body for CodeDone {
             Ok(value) => message.value("result", value),
             Err(failure) => write_failure(message, failure),
         }
+        write_dropped_logs(message, self.dropped_logs);
         message.optional("unawaited", self.unawaited.as_ref());
         message.optional("usage", Usage { peak_memory_bytes: None, ..self.usage }.known());
         message.flag("exits", self.exits);

@@ -368,6 +368,15 @@ pub(super) fn read_unawaited(fields: &mut Fields) -> Option<UnawaitedCalls> {
     serde_json::from_value(fields.object.remove("unawaited")?).ok()
 }
 
+/// How many console lines a runner reports as dropped: none if it reports nothing.
+pub(super) fn read_dropped_logs(fields: &mut Fields) -> Result<u64, Fault> {
+    Ok(fields.optional_amount("droppedLogs")?.map_or(0, |count| count as u64))
+}
+
+pub(super) fn write_dropped_logs(message: &mut Writer<'_>, count: u64) {
+    message.optional("droppedLogs", Some(&count).filter(|count| **count > 0));
+}
+
 /// `done`: the execution is over (runner specification, "Final Result Contract").
 #[derive(Debug, Clone, PartialEq)]
 pub struct Done {
@@ -392,8 +401,9 @@ impl Body for Done {
         let logs = logs.collect::<Result<_, _>>()?;
         let usage = Usage::read(fields.object.remove("usage"));
         let unawaited = read_unawaited(fields);
+        let dropped_logs = read_dropped_logs(fields)?;
         let exits = fields.is_true("exits");
-        Ok(Self { id, result: ExecuteResult { outcome, logs, unawaited, duration, usage }, exits })
+        Ok(Self { id, result: ExecuteResult { outcome, logs, dropped_logs, unawaited, duration, usage }, exits })
     }
 
     fn write(&self, message: &mut Writer<'_>) {
@@ -401,6 +411,7 @@ impl Body for Done {
         message.field("ok", &self.result.is_ok());
         message.duration("durationMs", self.result.duration);
         message.field("logs", &self.result.logs);
+        write_dropped_logs(message, self.result.dropped_logs);
         write_outcome(message, &self.result.outcome);
         message.optional("unawaited", self.result.unawaited.as_ref());
         message.optional("usage", self.result.usage.known());

@@ -57,8 +57,14 @@ fn call(call_id: &str, tool: &str) -> RunnerMessage {
 }
 
 fn done(id: &str, outcome: Result<Option<Json>, ExecuteError>) -> RunnerMessage {
-    let result =
-        ExecuteResult { outcome, logs: vec!["line".into()], unawaited: None, duration: ms(1), usage: Usage::default() };
+    let result = ExecuteResult {
+        outcome,
+        logs: vec!["line".into()],
+        dropped_logs: 0,
+        unawaited: None,
+        duration: ms(1),
+        usage: Usage::default(),
+    };
     RunnerMessage::Done(Done { id: id.into(), result, exits: false })
 }
 
@@ -525,6 +531,7 @@ fn streamed_lines_are_cut_to_the_limits() {
     let flood = (0..10_000).map(|_| log("exec-1", &"x".repeat(1000))).chain([done("exec-1", Ok(None))]);
     let (lines, result) = shown(flood, true);
     assert_eq!((lines, result.logs), (vec!["warn xxxxxx".to_owned()], vec!["xxxxxx".to_owned()]));
+    assert_eq!(result.dropped_logs, 9_999, "the line of `done` was streamed");
     let many = (0..10_000).map(|_| log("exec-1", "")).chain([done("exec-1", Ok(None))]);
     assert_eq!(shown(many, true).1.logs.len(), 3);
 }
@@ -540,6 +547,22 @@ fn lines_of_log_and_done_are_counted_once() {
     );
     let (lines, result) = shown([log("exec-1", "a"), done(&[])], true);
     assert_eq!((lines.len(), result.logs), (1, vec!["a".to_owned()]), "a line that was shown stays in the log");
+}
+
+#[test]
+fn lines_that_runner_and_host_drop_are_counted_together() {
+    let done = |logs: Json, dropped: Json| json!({"type": "done", "id": "exec-1", "ok": true, "durationMs": 1, "logs": logs, "droppedLogs": dropped});
+    let five = json!(["a", "b", "c", "d", "e"]);
+    let dropped = |dropped| shown([runner_says(done(five.clone(), dropped))], false).1.dropped_logs;
+    assert_eq!((dropped(json!(0)), dropped(json!(7)), dropped(json!(1e300))), (2, 9, u64::MAX));
+    let streamed = ["a", "b", "c", "d", "e"].map(|text| log("exec-1", text));
+    let (_, result) = shown(streamed.into_iter().chain([runner_says(done(five.clone(), json!(7)))]), true);
+    assert_eq!((result.logs.len(), result.dropped_logs), (3, 9), "lines of `log` and `done` are counted once");
+    for wrong in [json!("7"), json!(-1), json!(null)] {
+        let Json::Object(message) = done(json!([]), wrong) else { unreachable!() };
+        let error = RunnerMessage::from_object(message, Attachments::default()).unwrap_err().to_string();
+        assert!(error.contains("`droppedLogs` is not a number of at least 0"), "{error}");
+    }
 }
 
 #[test]
@@ -932,6 +955,7 @@ fn a_done_that_is_too_long_is_shortened_step_by_step() {
     let mut result = ExecuteResult {
         outcome: Ok(Some(json!(1))),
         logs: vec!["a".into()],
+        dropped_logs: 0,
         unawaited: None,
         duration: ms(1),
         usage: Usage::default(),

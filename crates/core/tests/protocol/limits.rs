@@ -44,7 +44,7 @@ fn call(number: u64, input: &Json) -> RunnerMessage {
 }
 
 fn done(outcome: Result<Option<Json>, ExecuteError>, usage: Usage) -> RunnerMessage {
-    let result = ExecuteResult { outcome, logs: Vec::new(), unawaited: None, duration: ms(1), usage };
+    let result = ExecuteResult { outcome, logs: Vec::new(), dropped_logs: 0, unawaited: None, duration: ms(1), usage };
     RunnerMessage::Done(Done { id: "exec-1".into(), result, exits: false })
 }
 

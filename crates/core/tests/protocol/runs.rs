@@ -57,6 +57,7 @@ fn done(id: &str, outcome: RunOutcome) -> RunnerMessage {
     RunnerMessage::CodeDone(CodeDone {
         id: id.into(),
         outcome,
+        dropped_logs: 0,
         unawaited: None,
         duration: ms(1),
         usage: Usage { peak_memory_bytes: Some(7), ..Usage::default() },
@@ -408,7 +409,7 @@ proptest! {
         let at = StackFrame { function: None, file: "m.js".to_owned(), line: number, column: 1 };
         let place = CallPlace { provider: String::new(), tool: "get".to_owned(), at: flag.then_some(at), calls };
         let unawaited = flag.then(|| UnawaitedCalls { waited_for: 0, unanswered: calls, places: vec![place] });
-        let done = CodeDone { id, outcome, unawaited, duration, usage, exits: false };
+        let done = CodeDone { id, outcome, dropped_logs: 0, unawaited, duration, usage, exits: false };
         assert_round_trip(&RunnerMessage::CodeDone(done), attachments);
     }
 }

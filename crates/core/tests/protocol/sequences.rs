@@ -91,7 +91,14 @@ impl Random for ScriptHost {
         let done = (id(), outcome(), prop::collection::vec(text(), 0..6)).prop_map(|(id, outcome, logs)| {
             RunnerMessage::Done(Done {
                 id,
-                result: ExecuteResult { outcome, logs, unawaited: None, duration: ms(1), usage: Usage::default() },
+                result: ExecuteResult {
+                    outcome,
+                    logs,
+                    dropped_logs: 0,
+                    unawaited: None,
+                    duration: ms(1),
+                    usage: Usage::default(),
+                },
                 exits: false,
             })
         });
@@ -133,6 +140,7 @@ impl Random for ModuleHost {
             RunnerMessage::CodeDone(CodeDone {
                 id,
                 outcome,
+                dropped_logs: 0,
                 unawaited: None,
                 duration: ms(1),
                 usage: Usage::default(),

@@ -95,6 +95,7 @@ impl DirectCall {
             Some(outcome) => ExecuteResult {
                 outcome,
                 logs: Vec::new(),
+                dropped_logs: 0,
                 unawaited: None,
                 duration: began.elapsed(),
                 usage: Usage::default(),

@@ -14,6 +14,7 @@
 //! specifier: ./a.js                        its specifier, if it matters
 //! reports: [tagged JSON, …]                what was reported, if it matters
 //! logs: [["LEVEL", [argument, …]], …]      what the console captured, if it matters
+//! dropped: 3                               how many console calls were dropped, if it matters
 //! calls: [["FUNCTION", [argument, …]], …]  what reached the host, if it matters
 //! unawaited: text | none                   the sentence about the calls that were not awaited, if it matters
 //! usage: {"calls": 2}                      a part of the usage, if it matters
@@ -70,6 +71,7 @@ struct Expected {
     specifier: Option<String>,
     reports: Option<Json>,
     logs: Option<Json>,
+    dropped: Option<Json>,
     calls: Option<Json>,
     unawaited: Option<String>,
     usage: Option<Json>,
@@ -108,6 +110,7 @@ impl Case {
                 "specifier" => expected.specifier = Some(value),
                 "reports" => expected.reports = Some(json()),
                 "logs" => expected.logs = Some(json()),
+                "dropped" => expected.dropped = Some(json()),
                 "calls" => expected.calls = Some(json()),
                 "unawaited" => expected.unawaited = Some(value),
                 "usage" => expected.usage = Some(json()),
@@ -199,6 +202,7 @@ impl Expected {
             ("has the specifier", self.specifier.as_ref().map(|specifier| json!(specifier)), json!(error.specifier)),
             ("reported", self.reports.clone(), json["reports"].clone()),
             ("logged", self.logs.clone(), logs),
+            ("dropped console calls:", self.dropped.clone(), json!(result.dropped_logs)),
             ("called", self.calls.clone(), calls.clone()),
         ] {
             if expected.is_some_and(|expected| expected != actual) {

@@ -10,6 +10,7 @@
 //! cause: {"kind": "stuck"}          a part of the cause of the error, if it matters; `null`
 //! at: LINE:COLUMN                   the position of the error, if it matters; `nowhere`
 //! logs: ["…"]                       the log, if it matters
+//! dropped: 3                        how many lines of the log were dropped, if it matters
 //! calls: [["tool", JSON], …]        the calls that reached the host, if they matter
 //! limits: {"maxLogLines": 2}        limits that differ from the default
 //! usage: {"calls": 2}               a part of the usage, if it matters
@@ -43,6 +44,7 @@ pub(crate) struct Case {
     cause: Option<Json>,
     at: Option<String>,
     logs: Option<Json>,
+    dropped: Option<u64>,
     calls: Option<Json>,
     usage: Option<Json>,
     unawaited: Option<String>,
@@ -75,6 +77,7 @@ fn parse(section: &str, text: &cases::Case, engine: &str) -> Case {
             "cause" => case.cause = Some(json()),
             "at" => case.at = Some(value),
             "logs" => case.logs = Some(json()),
+            "dropped" => case.dropped = json().as_u64(),
             "calls" => case.calls = Some(json()),
             "limits" => case.limits = cases::limits(&json(), generous_limits()),
             "usage" => case.usage = Some(json()),
@@ -190,6 +193,9 @@ pub(crate) fn check(case: &Case, result: &ExecuteResult, calls: &Calls) -> Resul
     }
     if case.logs.as_ref().is_some_and(|logs| *logs != json!(result.logs)) {
         let _ = write!(differences, "\n  logged {:?}", result.logs);
+    }
+    if case.dropped.is_some_and(|count| count != result.dropped_logs) {
+        let _ = write!(differences, "\n  dropped {} lines of the log", result.dropped_logs);
     }
     let calls = json!(*calls.lock().unwrap());
     if case.calls.as_ref().is_some_and(|expected| *expected != calls) {

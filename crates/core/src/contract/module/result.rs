@@ -123,7 +123,7 @@ impl Record {
 
     /// Makes the result of a run. `budget` is the most bytes that the value may take, and the result as JSON.
     pub fn finish(self, end: RunEnd, duration: Duration, budget: usize) -> CodeExecutionResult {
-        let RunEnd { outcome, unawaited, usage } = end;
+        let RunEnd { outcome, dropped_logs, unawaited, usage } = end;
         let outcome = outcome.and_then(|value| {
             to_graph(&value, "result", &mut Meter::alone(budget))
                 .map(Arc::new)
@@ -134,7 +134,18 @@ impl Record {
             Err(Failure { status, error }) => (status, None, Some(*error)),
         };
         let Self { reports, logs } = self;
-        CodeExecutionResult { status, result, reports, logs, error, unawaited, duration, usage, json_budget: budget }
+        CodeExecutionResult {
+            status,
+            result,
+            reports,
+            logs,
+            dropped_logs,
+            error,
+            unawaited,
+            duration,
+            usage,
+            json_budget: budget,
+        }
     }
 }
 
@@ -149,6 +160,8 @@ pub struct CodeExecutionResult {
     pub reports: Vec<Arc<Graph>>,
     /// The calls of the captured console, in order.
     pub logs: Vec<CodeExecutionLog>,
+    /// How many calls of the captured console the log limits dropped. In JSON `droppedLogs`, if there are any.
+    pub dropped_logs: u64,
     /// `Some` if and only if the run did not succeed.
     pub error: Option<CodeExecutionError>,
     /// The calls that the program did not await, which were cancelled. In JSON beside the fields of the specification.
@@ -340,6 +353,9 @@ impl ToTagged for CodeExecutionResult {
         }
         json.serialize_entry("reports", &With(&Reports(&self.reports), work))?;
         json.serialize_entry("logs", &With(&Logs(&self.logs), work))?;
+        if self.dropped_logs > 0 {
+            json.serialize_entry("droppedLogs", &self.dropped_logs)?;
+        }
         if let Some(error) = &self.error {
             json.serialize_entry("error", error)?;
         }

@@ -34,6 +34,7 @@ pub struct ModuleRun {
     unsettled: Unsettled,
     names: FunctionNames,
     left: LeftCalls,
+    dropped_logs: u64,
 }
 
 /// How many promises of the host are followed: they take less than a megabyte, which is not charged.
@@ -72,6 +73,8 @@ impl Unsettled {
 pub struct RunEnd {
     /// The value or the failure.
     pub outcome: RunOutcome,
+    /// How many calls of the captured console the log limits dropped.
+    pub dropped_logs: u64,
     /// The calls that the program did not await. A run does not wait for them (§5.1).
     pub unawaited: Option<UnawaitedCalls>,
     /// What the program used.
@@ -81,7 +84,7 @@ pub struct RunEnd {
 impl From<Failure> for RunEnd {
     /// A run of which nothing is known but why it failed.
     fn from(failure: Failure) -> Self {
-        Self { outcome: Err(failure), unawaited: None, usage: Usage::default() }
+        Self { outcome: Err(failure), dropped_logs: 0, unawaited: None, usage: Usage::default() }
     }
 }
 
@@ -130,7 +133,9 @@ impl contract::Request for Request {
         let program = Program::new(source, Vec::new(), limits);
         let budget = program.budget.clone();
         let (names, left) = (function_names, LeftCalls::default());
-        Ok((program, ModuleRun { sources, graph, function, limits, budget, usage, unsettled, names, left }))
+        let run =
+            ModuleRun { sources, graph, function, limits, budget, usage, unsettled, names, left, dropped_logs: 0 };
+        Ok((program, run))
     }
 
     fn stopped(stop: &Stop, limits: &Limits) -> Failure {
@@ -270,6 +275,10 @@ impl Contract for ModuleRun {
                 self.left.add(count, call);
                 Action::Ignore
             }
+            Event::DroppedLogs(count) => {
+                self.dropped_logs = count;
+                Action::Ignore
+            }
             Event::Log(_) | Event::Timer(_) => Action::Ignore, // The console of modules notifies.
         })
     }
@@ -294,7 +303,7 @@ impl Contract for ModuleRun {
             Err(stop) => Err(stop.failure(&self.limits)),
         };
         let usage = Usage { peak_host_memory_bytes: Some(self.budget.peak() as u64), ..self.usage.usage() };
-        RunEnd { outcome, unawaited, usage }
+        RunEnd { outcome, dropped_logs: self.dropped_logs, unawaited, usage }
     }
 }
 

@@ -85,8 +85,8 @@ impl HostContract for ModuleHost {
             RunnerMessage::CodeNotify(CodeNotify { id, notification }) if id == self.id && is_running => {
                 self.notify(notification)?
             }
-            RunnerMessage::CodeDone(CodeDone { id, outcome, unawaited, usage, .. }) if id == self.id => {
-                Received::Done(RunEnd { outcome, unawaited, usage })
+            RunnerMessage::CodeDone(CodeDone { id, outcome, dropped_logs, unawaited, usage, .. }) if id == self.id => {
+                Received::Done(RunEnd { outcome, dropped_logs, unawaited, usage })
             }
             _ => Received::Nothing,
         })
@@ -114,7 +114,7 @@ impl HostContract for ModuleHost {
     }
 
     fn finish(&mut self, end: End<Self>, elapsed: Duration) -> (Vec<Notification>, RunEnd) {
-        let RunEnd { outcome, unawaited, usage: reported } = match end {
+        let RunEnd { outcome, dropped_logs, unawaited, usage: reported } = match end {
             End::Done(end) => RunEnd { outcome: self.checked(end.outcome, elapsed), ..end },
             End::Stopped(stop, Some(end)) => RunEnd { outcome: Err(stop.failure(&self.limits)), ..end },
             End::Stopped(stop, None) => stop.failure(&self.limits).into(),
@@ -125,7 +125,7 @@ impl HostContract for ModuleHost {
         let peak_host_memory_bytes = Some(self.budget.peak() as u64);
         let usage = Usage { peak_host_memory_bytes, ..self.usage.usage() };
         let usage = usage.with_reported(&reported, &self.limits, elapsed);
-        (Vec::new(), RunEnd { outcome, unawaited, usage })
+        (Vec::new(), RunEnd { outcome, dropped_logs, unawaited, usage })
     }
 
     fn makes_runner_untrusted(end: &RunEnd) -> bool {

@@ -76,7 +76,12 @@ impl HostSession<ScriptHost> {
             usage: UsageLimiter::new(&execute.limits, source_bytes(&execute.code, &execute.functions)),
             call_ids: CallIds::default(),
             failures: HashSet::new(),
-            log: Log { is_streamed: execute.stream_logs, limiter: LogLimiter::new(&execute.limits), lines: Vec::new() },
+            log: Log {
+                is_streamed: execute.stream_logs,
+                limiter: LogLimiter::new(&execute.limits),
+                streamed: 0,
+                lines: Vec::new(),
+            },
         };
         Self::start(contract, HostMessage::Execute(execute), options, now)
     }
@@ -113,6 +118,7 @@ impl HostContract for ScriptHost {
             message if self.lacks_functions && self.is_of_script(&message) => return Err(Misbehavior::NoFunctions),
             RunnerMessage::ToolCall(call) if is_running => return self.call(call),
             RunnerMessage::Log(WireLog { id, line }) if id == self.id && self.log.is_streamed => {
+                self.log.streamed += 1;
                 self.log.add(&line).map(Output::Notify)
             }
             RunnerMessage::Done(Done { id, result, .. }) if id == self.id => return Ok(Received::Done(result)),
@@ -138,7 +144,7 @@ impl HostContract for ScriptHost {
 
     fn finish(&mut self, end: End<Self>, elapsed: Duration) -> (Vec<LogLine>, ExecuteResult) {
         let failed = |error| ExecuteResult::failed(error, elapsed);
-        let ExecuteResult { outcome, logs, unawaited, duration, usage: reported } = match end {
+        let ExecuteResult { outcome, logs, dropped_logs, unawaited, duration, usage: reported } = match end {
             End::Done(result) => ExecuteResult {
                 outcome: self.checked(result.outcome, elapsed),
                 duration: result.duration.min(elapsed),
@@ -156,14 +162,14 @@ impl HostContract for ScriptHost {
         let peak_host_memory_bytes = Some(self.budget.peak() as u64);
         let usage = Usage { peak_host_memory_bytes, ..self.usage.usage() };
         let usage = usage.with_reported(&reported, &self.limits, elapsed);
-        let streamed = self.log.lines.len();
-        let rest = logs.into_iter().skip(streamed).take(self.limits.max_log_lines);
         let mut notices = Vec::new();
-        for text in rest {
+        for text in logs.into_iter().skip(self.log.streamed) {
             let line = self.log.add(&LogLine { level: LogLevel::Log, text });
             notices.extend(line.filter(|_| self.log.is_streamed));
         }
-        (notices, ExecuteResult { outcome, logs: std::mem::take(&mut self.log.lines), unawaited, duration, usage })
+        let dropped_logs = dropped_logs.saturating_add(self.log.limiter.dropped());
+        let logs = std::mem::take(&mut self.log.lines);
+        (notices, ExecuteResult { outcome, logs, dropped_logs, unawaited, duration, usage })
     }
 
     fn makes_runner_untrusted(result: &ExecuteResult) -> bool {
@@ -318,6 +324,8 @@ struct Log {
     /// The host asked for `log` messages.
     is_streamed: bool,
     limiter: LogLimiter,
+    /// How many lines have arrived in `log` messages. The lines of `done` begin with them.
+    streamed: usize,
     lines: Vec<String>,
 }
 

@@ -43,8 +43,8 @@ impl Wire for ModuleWire {
     }
 
     fn done(id: String, end: RunEnd, duration: Duration) -> RunnerMessage {
-        let RunEnd { outcome, unawaited, usage } = end;
-        RunnerMessage::CodeDone(CodeDone { id, outcome, unawaited, duration, usage, exits: false })
+        let RunEnd { outcome, dropped_logs, unawaited, usage } = end;
+        RunnerMessage::CodeDone(CodeDone { id, outcome, dropped_logs, unawaited, duration, usage, exits: false })
     }
 
     fn limit_error(end: &mut RunEnd) -> Option<&mut Failure> {
