@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use execbox::core::error::render;
 use execbox::core::text::bytes_text;
-use execbox::{ExecuteError, ExecuteResult, LogLevel, LogLine, StackFrame, Usage};
+use execbox::{ExecuteError, ExecuteResult, Limits, LogLevel, LogLine, StackFrame, Usage};
 use execbox_mcp::Secrets;
 use serde_json::Value as Json;
 
@@ -50,6 +50,18 @@ pub(crate) fn print_error(error: &impl Display) {
 pub(crate) fn note(text: &impl Display) {
     let lines: Vec<String> = text.to_string().lines().map(|line| safe_line(line).into_owned()).collect();
     write_error(&format!("execbox: {}\n", lines.join("\n    ")));
+}
+
+/// Prints how many console lines of a program were dropped, beside those that were `kept`, and which option keeps more.
+pub(crate) fn note_dropped_logs(dropped: u64, kept: usize, limits: &Limits, chars_option: &str) {
+    let (option, limit) = match kept < limits.max_log_lines {
+        true => (chars_option, limits.max_log_chars),
+        false => ("max-log-lines", limits.max_log_lines),
+    };
+    if dropped > 0 {
+        let (lines, were) = if dropped == 1 { ("line", "was") } else { ("lines", "were") };
+        note(&format!("{dropped} more {lines} of the log {were} dropped: `--{option}` raises the limit of {limit}"));
+    }
 }
 
 /// Prints the resources that an execution used, in one line.

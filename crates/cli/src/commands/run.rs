@@ -83,6 +83,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, CommandError> {
     job.secrets.redact_result(&mut result);
     let printed = if job.json { report::print_json(&result) } else { report::print_human(&result, &job.source) };
     printed.map_err(SystemError::Output)?;
+    if !job.json && !job.quiet {
+        report::note_dropped_logs(result.dropped_logs, result.logs.len(), &job.limits, "max-log-chars");
+    }
     if job.usage {
         report::print_usage(&result.usage, result.duration);
     }

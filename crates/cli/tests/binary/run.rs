@@ -52,6 +52,9 @@ fn results_and_logs() {
         run(&["--json", "-e", logs]),
         run(&["--quiet", "-e", logs]),
         run(&["--json", "--max-log-lines", "2", "--max-log-chars", "5", "-e", logs]),
+        run(&["--max-log-lines", "2", "-e", logs]),
+        run(&["--max-log-chars", "20", "-e", logs]),
+        run(&["--quiet", "--max-log-lines", "2", "-e", logs]),
         run(&["-e", r"console.log('\x1b[2J\x07 rings,\r \u202e turns, \x9b31m colors,\n\ta second line')"]),
         run(&["-e", r"'\x1b\n'"]),
     ];

@@ -298,6 +298,7 @@ fn tool_with_code(name: &str, description: String, options: &ServerOptions) -> T
             "ok": { "type": "boolean" },
             "durationMs": { "type": "number" },
             "logs": { "type": "array", "items": { "type": "string" } },
+            "droppedLogs": { "type": "integer" },
             "result": {},
             "truncated": {
                 "type": "object",
@@ -309,7 +310,6 @@ fn tool_with_code(name: &str, description: String, options: &ServerOptions) -> T
                 },
                 "required": ["characters", "outline"]
             },
-            "droppedLines": { "type": "integer" },
             "note": { "type": "string" },
             "unawaited": {
                 "type": "object",

@@ -204,7 +204,7 @@ pub(super) fn tool_result(
 /// A result as a model reads it.
 struct Shown {
     text: String,
-    /// The members of the structured content that describe omitted parts, `truncated` and `droppedLines`, and `note`.
+    /// The members of the structured content that describe omitted parts, `truncated`, and `note`.
     omitted: Map<String, Json>,
 }
 
@@ -242,13 +242,15 @@ impl Shown {
         if let Some(calls) = result.unawaited_text() {
             text += &format!("\n\n({calls})");
         }
-        if !result.logs.is_empty() {
+        if !result.logs.is_empty() || result.dropped_logs > 0 {
             let room = max.saturating_sub(text.chars().count()).max(max / 4);
-            let dropped = keep_lines(&mut result.logs, room);
-            text += &format!("\n\nLogs:\n{}", result.logs.join("\n"));
-            if dropped > 0 {
-                text += &format!("\n… {dropped} more lines");
-                omitted.insert("droppedLines".to_owned(), dropped.into());
+            let limited = result.dropped_logs;
+            result.dropped_logs += keep_lines(&mut result.logs, room) as u64;
+            text += "\n\nLogs:";
+            result.logs.iter().for_each(|line| text.extend(["\n", line]));
+            if result.dropped_logs > 0 {
+                let option = if limited > 0 { LOG_OPTIONS } else { "" };
+                text += &format!("\n… {} more lines{option}", result.dropped_logs);
             }
         }
         Self { text, omitted }
@@ -295,6 +297,9 @@ fn keep_lines(lines: &mut Vec<String>, max: usize) -> usize {
     lines.truncate(whole);
     dropped
 }
+
+/// Which options of the gateway keep more lines of a log.
+const LOG_OPTIONS: &str = " (the gateway keeps more with `--max-log-lines` and `--max-log-chars`)";
 
 /// The key of [`ExecuteResult::usage`] in `_meta`.
 const USAGE: &str = "execbox/usage";

@@ -267,9 +267,15 @@ async fn a_long_result_leaves_room_for_the_log() {
     let result = call(&client, "mcp_execute_code", json!({ "code": code })).await;
     let (text, structured) = (text(&result), result.structured_content.clone().unwrap());
     assert!(text.contains("yyy") && text.contains("a line of the log") && text.chars().count() < 1_400, "{text}");
-    let (lines, dropped) = (structured["logs"].as_array().unwrap().len() as u64, structured["droppedLines"].as_u64());
-    assert!(lines > 5 && dropped == Some(100 - lines), "the log has 100 lines: {structured}");
-    assert!(text.ends_with(&format!("\n… {} more lines", 100 - lines)), "{text}");
+    let (lines, dropped) = (structured["logs"].as_array().unwrap().len() as u64, structured["droppedLogs"].as_u64());
+    assert!(lines > 5 && dropped == Some(200 - lines), "the log has 200 lines, of which 100 are kept: {structured}");
+    let options = "(the gateway keeps more with `--max-log-lines` and `--max-log-chars`)";
+    assert!(text.ends_with(&format!("\n… {} more lines {options}", 200 - lines)), "{text}");
+    let code = "for (let i = 0; i < 90; i++) console.log('a line of the log'); return 'y'.repeat(5_000)";
+    let result = call(&client, "mcp_execute_code", json!({ "code": code })).await;
+    let structured = result.structured_content.clone().unwrap();
+    let lines = structured["logs"].as_array().unwrap().len();
+    assert!(self::text(&result).ends_with(&format!("\n… {} more lines", 90 - lines)), "{structured}");
 }
 
 #[tokio::test]

@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, CommandError> {
     };
     let printed = match job.json {
         true => report::print_json(&result),
-        false => report::print_human(result, &job.sources, job.quiet),
+        false => report::print_human(result, &job),
     };
     printed.map_err(SystemError::Output)?;
     Ok(exit)
@@ -49,6 +49,7 @@ struct Job {
     sources: Sources,
     budget: Option<Duration>,
     executor: ExecutorConfig,
+    limits: Limits,
     json: bool,
     quiet: bool,
 }
@@ -69,7 +70,7 @@ impl Job {
             options = options.on_report(sink);
         }
         options = options.on_log(report::log_sink(json || quiet));
-        Ok((Self { sources, budget, executor, json, quiet }, options))
+        Ok((Self { sources, budget, executor, limits, json, quiet }, options))
     }
 
     fn execute(&self, options: CodeExecutionOptions, cancellation: &CancellationToken) -> CodeExecutionResult {

@@ -13,10 +13,12 @@ use execbox::core::error::render;
 
 use execbox::{Position, StackFrame};
 
-use super::notation;
 use super::options::Sources;
+use super::{Job, notation};
 use crate::diagnostic::{Diagnostic, SourceLocation};
-use crate::report::{hint_at_undefined, log_line, note, print_parts, write_error, write_error_parts};
+use crate::report::{
+    hint_at_undefined, log_line, note, note_dropped_logs, print_parts, write_error, write_error_parts,
+};
 use crate::terminal::colors;
 
 /// Prints reports as they arrive, unless `silent`.
@@ -56,7 +58,8 @@ pub(super) fn print_json(result: &CodeExecutionResult) -> io::Result<()> {
 }
 
 /// Prints a result as text.
-pub(super) fn print_human(mut result: CodeExecutionResult, sources: &Sources, quiet: bool) -> io::Result<()> {
+pub(super) fn print_human(mut result: CodeExecutionResult, job: &Job) -> io::Result<()> {
+    let sources = &job.sources;
     let colored = colors(io::stderr().is_terminal());
     match (&result.result, &result.error) {
         (Some(value), _) if value.root().is_undefined() => hint_at_undefined("export a value, or return one"),
@@ -70,7 +73,8 @@ pub(super) fn print_human(mut result: CodeExecutionResult, sources: &Sources, qu
     if let Some(calls) = result.unawaited_text() {
         note(&calls);
     }
-    if !quiet {
+    if !job.quiet {
+        note_dropped_logs(result.dropped_logs, result.logs.len(), &job.limits, "max-log-bytes");
         let status = status_text(&result);
         write_error(&if colored { format!("\x1b[2m{status}\x1b[0m\n") } else { format!("{status}\n") });
     }
