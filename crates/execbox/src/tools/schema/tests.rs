@@ -37,6 +37,7 @@ fn messages_name_the_rule() {
     for (schema, value, message) in [
         (json!({"type": ["string", "null"]}), json!(1), "input: 1 is not of types \"string\", \"null\""),
         (json!({"enum": ["a", 1, null]}), json!("b"), "input: \"b\" is not one of \"a\", 1 or null"),
+        (json!({"enum": []}), json!("b"), "input: \"b\" is not allowed: `enum` is empty"),
         (json!({"minimum": 3}), json!(2), "input: 2 is less than the minimum of 3"),
         (json!({"maxLength": 1}), json!("ab"), "input: \"ab\" is longer than 1 character"),
         (json!({"pattern": "^a$"}), json!("b"), "input: \"b\" does not match \"^a$\""),

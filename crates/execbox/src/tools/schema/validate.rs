@@ -197,7 +197,10 @@ impl<'s, 'v, 'm> Check<'s, 'v, 'm> {
             }
             value => self.any(&values.others, |check, other| check.equal(other, value))?,
         };
-        Ok(self.expect(holds, || format!("{} is not one of {}", shown(value), values.text)))
+        Ok(self.expect(holds, || match values.text.as_str() {
+            "" => format!("{} is not allowed: `enum` is empty", shown(value)),
+            text => format!("{} is not one of {text}", shown(value)),
+        }))
     }
 
     fn any<T>(&mut self, list: &[T], mut holds: impl FnMut(&mut Self, &T) -> Checked) -> Checked {
