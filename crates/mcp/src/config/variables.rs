@@ -33,7 +33,7 @@ struct Used {
 /// Expands references, and records the values that may be secrets.
 ///
 /// - `${NAME}` and `${NAME:-default}`: a variable of `env` or `envFile` of the same entry, or of the environment. The default
-///   is used if it is unset or empty. In its own definition, a name is that of the environment.
+///   is used if it is unset or empty, and may have references itself: `${A:-${B:-c}}`. In its own definition, a name is that of the environment.
 /// - `${env:NAME}`, the notation of VS Code and Cursor: the same, but the environment comes first.
 /// - `${workspaceFolder}`, `${workspaceFolderBasename}`, `${userHome}`, `${pathSeparator}` and `${/}`.
 /// - `${input:ID}`: an input.
@@ -51,6 +51,8 @@ pub(super) struct Expander<'a> {
     expanded: HashMap<&'a str, String>,
     /// The variables of `env` whose values are being expanded.
     open: Vec<&'a str>,
+    /// The number of defaults that are being expanded.
+    defaults: usize,
     used: Vec<Used>,
     /// Whether a reference was resolved with `env` or `envFile`.
     pub(super) used_own: bool,
@@ -67,6 +69,7 @@ impl<'a> Expander<'a> {
             file: None,
             expanded: HashMap::new(),
             open: Vec::new(),
+            defaults: 0,
             used: Vec::new(),
             used_own: false,
             candidates: Candidates::default(),
@@ -180,7 +183,7 @@ impl<'a> Expander<'a> {
                 continue;
             }
             expanded += &rest[..at];
-            let Some((inside, after)) = rest[at + 2..].split_once('}') else {
+            let Some((inside, after)) = split_at_end(&rest[at + 2..]) else {
                 return Err(SkipReason::InvalidVariable { key: key.to_owned() });
             };
             let value = self.resolve(inside, key)?;
@@ -204,7 +207,10 @@ impl<'a> Expander<'a> {
         };
         if PREDEFINED.contains(&name) {
             let value = self.folder(name, &format!("${{{name}}}"), key);
-            return value.or_else(|error| default.map(str::to_owned).ok_or(error));
+            return match (value, default) {
+                (Err(_), Some(default)) => self.default(default, key),
+                (value, _) => value,
+            };
         }
         let (name, outer) = match name.strip_prefix("env:") {
             Some(name) => (name, self.scope.context.variable(name)),
@@ -215,10 +221,23 @@ impl<'a> Expander<'a> {
             return Err(SkipReason::InvalidVariable { key: key.to_owned() });
         }
         let value = value.filter(|value| default.is_none() || !value.is_empty());
-        let value = value.or_else(|| default.map(str::to_owned));
-        let value = value.ok_or_else(|| SkipReason::UnsetVariable { key: key.to_owned(), name: name.to_owned() })?;
+        let value = match (value, default) {
+            (Some(value), _) => value,
+            (None, Some(default)) => self.default(default, key)?,
+            (None, None) => return Err(SkipReason::UnsetVariable { key: key.to_owned(), name: name.to_owned() }),
+        };
         self.add_used(name, &value);
         Ok(value)
+    }
+
+    fn default(&mut self, text: &str, key: &str) -> Result<String, SkipReason> {
+        if self.defaults == MAX_DEFAULTS {
+            return Err(SkipReason::InvalidVariable { key: key.to_owned() });
+        }
+        self.defaults += 1;
+        let expanded = self.expand_text(text, key);
+        self.defaults -= 1;
+        expanded
     }
 
     /// Charges the value of a reference to the file.
@@ -310,13 +329,32 @@ fn is_constant(name: &str) -> bool {
     is_name(name) && !name.contains(|c: char| c.is_ascii_lowercase())
 }
 
+/// Splits the text behind `${` at the `}` that ends this reference, and not one in its default.
+fn split_at_end(text: &str) -> Option<(&str, &str)> {
+    let (mut open, mut at) = (0, 0);
+    loop {
+        let rest = &text[at..];
+        let next = rest.find(['$', '}'])?;
+        at += next + 1;
+        match &rest[next..] {
+            rest if rest.starts_with("${") => (open, at) = (open + 1, at + 1),
+            rest if rest.starts_with('$') => {}
+            _ if open > 0 => open -= 1,
+            _ => return Some((&text[..at - 1], &text[at..])),
+        }
+    }
+}
+
+/// How many defaults are nested in one another at most.
+const MAX_DEFAULTS: usize = 8;
+
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
     use std::path::{Path, PathBuf};
 
     use super::super::{Context, Input, InputKind, Unavailable};
-    use super::{Expander, Item, Scope, Used};
+    use super::{Expander, Item, MAX_DEFAULTS, Scope, Used};
 
     struct Fake;
 
@@ -359,6 +397,8 @@ mod tests {
             ("${env:A}", "one"),
             ("${EMPTY}|${EMPTY:-d}|${NONE:-d}|${NONE:-}|${A:-d}", "|d|d||one"),
             ("${NESTED}", "${A}"),
+            ("${A:-${NONE}}|${NONE:-${A}}|${NONE:-<${EMPTY:-${NONE:-d}}${A}>}|${userHome:-${A}}", "one|one|<done>|one"),
+            ("${NONE:-$${A}}", "${A}"),
             ("$${A} ${A}", "${A} one"),
             ("${workspaceFolder}${/}x${pathSeparator}${workspaceFolderBasename}", "/work/shop/x/shop"),
             ("${userHome:-d} ${env:userHome}", "d one"),
@@ -366,12 +406,27 @@ mod tests {
         ] {
             assert_eq!(expanded(text).unwrap().0, expected, "{text}");
         }
-        for text in ["${NONE}", "${", "${A", "${}", "${A-x}", "${A:x}", "${1}", "x ${A} ${NONE}", "${userHome}"] {
+        for text in [
+            "${NONE}",
+            "${",
+            "${A",
+            "${}",
+            "${A-x}",
+            "${A:x}",
+            "${1}",
+            "x ${A} ${NONE}",
+            "${userHome}",
+            "${NONE:-${NONE}}",
+            "${A:-${A}",
+        ] {
             assert!(expanded(text).is_err(), "{text}");
         }
         for text in ["${input:}", "${input:none}", "${input:c}", "${env:/}", "${workspaceFolder:other}"] {
             assert!(expanded(text).is_err(), "{text}");
         }
+        let nested = |count: usize| format!("{}d{}", "${NONE:-".repeat(count), "}".repeat(count));
+        assert_eq!(expanded(&nested(MAX_DEFAULTS)).unwrap().0, "d");
+        assert!(expanded(&nested(MAX_DEFAULTS + 1)).is_err() && expanded(&nested(100_000)).is_err());
         let (_, used) = expanded("${A} ${NONE:-d} ${workspaceFolder} ${input:a b} ${input:p:-}").unwrap();
         let used: Vec<_> = used.iter().map(|one| (one.name.as_str(), one.value.as_str(), one.is_password)).collect();
         let inputs = [("a b", "answer to a b", false), ("p:-", "answer to p:-", true)];
