@@ -126,7 +126,7 @@ impl ServerMetadata {
             reads_client_metadata: document["client_id_metadata_document_supported"] == true,
         };
         // Both lists are optional. Without the first, the server may support PKCE.
-        if lacks(&document["code_challenge_methods_supported"], |method| method == "S256") {
+        if lacks(&document["code_challenge_methods_supported"], |method| method.eq_ignore_ascii_case("S256")) {
             return Err(LoginError::Pkce);
         }
         if lacks(&document["response_types_supported"], |kind| kind == "code") {
@@ -332,6 +332,7 @@ mod tests {
         assert_eq!((metadata.registration_endpoint, metadata.revocation_endpoint), (None, None));
         assert_eq!((metadata.scopes.len(), metadata.authentications.len()), (2, 1));
         assert!(!metadata.states_issuer && metadata.reads_client_metadata);
+        assert!(read(json!({ "code_challenge_methods_supported": ["plain", "s256"] })).is_ok());
         for (members, message) in [
             (
                 json!({ "token_endpoint": "" }),
