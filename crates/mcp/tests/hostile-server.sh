@@ -6,6 +6,7 @@
 #   schemas        200 tools with schemas of 200 KiB
 #   pages          a list of tools without an end
 #   deep           a list that is nested 10 000 levels deep
+#   nested         a tool with a schema that is nested 2 000 levels deep
 #   patterns       a schema with regular expressions that take long to match by backtracking
 # unasked, after the handshake:
 #   notifications  10 000 log messages
@@ -55,6 +56,7 @@ while read -r line; do
     patterns:*'"method":"tools/list"'*) tools '{"type":"object","patternProperties":{"^(a+)+$":{"type":"string","pattern":"^(([a-z])+.)+[A-Z]([a-z])+$"}}}' ;;
     pages:*'"method":"tools/list"'*) tools '{"type":"object"}' ',"nextCursor":"more"' ;;
     deep:*'"method":"tools/list"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":%s\n' "$id" "$(head -c 10000 /dev/zero | tr '\0' '[')" ;;
+    nested:*'"method":"tools/list"'*) tools "{\"type\":\"object\",\"properties\":{\"b\":{\"type\":\"string\"},\"a\":$(repeat 2000 '{"items":')true$(repeat 2000 '}')}}" | tr -d '\n'; echo ;;
     schemas:*'"method":"tools/list"'*) page "$(printf %s "$line" | sed -n 's/.*"cursor":"\([0-9]*\)".*/\1/p')" ;;
     *'"method":"tools/list"'*) tools '{"type":"object"}' ;;
     zeros:*'"method":"tools/call"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[],"structuredContent":{"a":[%s0]}}}\n' "$id" "$(fill 7000000 | sed 's/x/0,/g')" ;;

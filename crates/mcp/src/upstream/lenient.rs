@@ -10,7 +10,7 @@
 //! | errors | any value of `error`, with any members; codes that are no integers; a missing id |
 //! | batches | the answer to the request |
 //! | the handshake | only the version is needed; what describes the server is kept as far as it is valid |
-//! | lists of tools | entry by entry |
+//! | lists of tools | entry by entry; what nests too deep is replaced |
 //! | other results | as data |
 
 use std::borrow::Cow;
@@ -25,6 +25,7 @@ use rmcp::service::{RoleClient, RxJsonRpcMessage};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json, json};
 
+use super::nesting::without_too_deep;
 use crate::scanner::Scanner;
 
 /// What a request asks for, which decides how its answer is read.
@@ -51,7 +52,11 @@ pub(super) struct Answer {
 
 /// Reads the answer to the request `id`, whatever id the answer has. Fails with a clause.
 pub(super) fn answer(text: &[u8], id: &RequestId, kind: Kind) -> Result<Answer, String> {
-    let message = json(text).map_err(|error| {
+    let message = match json(text) {
+        Err(_) if kind == Kind::Tools => json(without_too_deep(&String::from_utf8_lossy(text)).as_bytes()),
+        message => message,
+    };
+    let message = message.map_err(|error| {
         let begins = cut(&String::from_utf8_lossy(&text[..text.len().min(4 * MAX_EXCERPT)]), MAX_EXCERPT);
         format!("invalid response: {error}; it begins with {begins:?}")
     })?;

@@ -40,6 +40,7 @@ mod import;
 mod input;
 mod lenient;
 mod lines;
+mod nesting;
 mod options;
 mod pipe;
 mod posted;

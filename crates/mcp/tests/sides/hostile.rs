@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use execbox::{ExecuteRequest, Executor as _, InlineExecutor, Limits, Provider, Tool, ToolError};
+use execbox::{ErrorCode, ExecuteRequest, Executor as _, InlineExecutor, Limits, Provider, Tool, ToolError};
 use execbox_mcp::server::ServerOptions;
 use execbox_mcp::upstream::{ChildCommand, Upstream, UpstreamError, UpstreamOptions, Warning};
 use serde_json::{Map, Value as Json, json};
@@ -250,6 +250,20 @@ async fn lists_without_an_end_and_lists_nested_too_deeply_end() {
     let upstream = misbehaving("pages", UpstreamOptions { max_pages: 5, ..UpstreamOptions::default() }).await.unwrap();
     assert!(upstream.rejected().iter().any(|tool| tool.reason == "the server repeats a cursor"));
     assert_eq!(said(&upstream).await, "called");
+}
+
+#[tokio::test]
+async fn a_schema_nested_deeper_than_json_is_read_costs_that_part_only() {
+    let upstream = misbehaving("nested", UpstreamOptions::default()).await.unwrap();
+    let [Warning::Unread { tool, place, .. }] = &upstream.imported().warnings[..] else { panic!() };
+    assert_eq!(tool, "call");
+    assert!(place.starts_with("inputSchema") && place.ends_with("/items/items/items"), "{place}");
+    let run = async |code| {
+        let execution = ExecuteRequest::new(code).provider(upstream.provider());
+        InlineExecutor::new().unwrap().execute(execution).await
+    };
+    assert_eq!(run("await api.call({ a: [[1]] })").await.outcome, Ok(Some(json!("called"))));
+    assert_eq!(run("await api.call({ b: 1 })").await.error().unwrap().code, ErrorCode::ValidationError);
 }
 
 #[tokio::test]
