@@ -39,6 +39,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::connections::{Connection, Connections, Phase, Serving, Stalling};
 use super::heads::{Ambiguity, CheckedStream};
 use super::named::{NamedClient, NamedClients};
+use super::open_ids::{OpenId, OpenIds};
 use super::origins::{self, Origins};
 use super::peers::Peer;
 use super::reading::{self, Answer, Readable, Unreadable};
@@ -270,6 +271,7 @@ struct Service {
     requests: Requests,
     /// The memory budget of requests and responses.
     held: Budget,
+    open_ids: OpenIds,
     mcp: StreamableHttpService<CodeServer, Sessions>,
 }
 
@@ -298,7 +300,18 @@ impl Service {
         let mcp = StreamableHttpService::new(new, Arc::clone(&sessions), config);
         let requests = Requests::new(options.max_requests, connections.max());
         let (token, clients, held) = (options.token.clone(), options.clients.clone(), Budget::new(MAX_HELD));
-        Self { origins, token, clients, max_body: options.max_body, sessions, connections, requests, held, mcp }
+        Self {
+            origins,
+            token,
+            clients,
+            max_body: options.max_body,
+            sessions,
+            connections,
+            requests,
+            held,
+            open_ids: OpenIds::default(),
+            mcp,
+        }
     }
 
     async fn respond(&self, request: Request<Incoming>, client: &Client) -> HttpResponse {
@@ -451,8 +464,9 @@ impl Service {
         sender: &Sender,
     ) -> Result<HttpResponse, Refusal> {
         charge.add(reading::memory(&Scanner::of(&body)).saturating_sub(body.len()))?;
-        let read = reading::read(&body);
+        let mut read = reading::read(&body);
         let place = self.place(&mut head, read.as_ref().ok().map(|read| &read.message), client.peer, sender)?;
+        let open_id = self.open_id(&head, &mut read);
         let serving = client.connection.serve(place.kind() == Kind::Stream);
         let ends_session = head.method == Method::DELETE;
         let opener = Opener::new(client.peer, sender.named().cloned());
@@ -465,7 +479,7 @@ impl Service {
             *response.status_mut() = StatusCode::NO_CONTENT; // Clients warn of any other status.
         }
         let length = response.body().size_hint().exact().and_then(|length| usize::try_from(length).ok());
-        let kept = (serving, place, self.held.charge(length.unwrap_or_default())?);
+        let kept = (serving, place, open_id, self.held.charge(length.unwrap_or_default())?);
         let removed = sender.named().map(|named| Box::pin(named.removed().clone().cancelled_owned()));
         Ok(response.map(|body| KeepingBody { body, rest: Bytes::new(), removed, _kept: kept }.boxed()))
     }
@@ -499,6 +513,18 @@ impl Service {
             return Err(NoRequest::Full(kind).into());
         }
         Ok(self.requests.begin(kind, client)?)
+    }
+
+    /// The id of a request over a session, until the request is answered. A request with the id of an open one is invalid.
+    fn open_id(&self, head: &Parts, read: &mut Result<Readable<'_>, Unreadable>) -> Option<OpenId> {
+        let session = head.headers.get(HEADER_SESSION_ID)?.to_str().ok()?;
+        let Ok(Readable { message: ClientJsonRpcMessage::Request(request), .. }) = &*read else { return None };
+        let open = self.open_ids.open(session, &request.id);
+        if open.is_none() {
+            let id = Some(request.id.clone());
+            *read = Err(Unreadable::invalid(false, id, "another request with this id is not answered yet"));
+        }
+        open
     }
 
     /// Lets rmcp answer a request. A body with an invalid message is answered here, once rmcp has accepted the head: that is when it
@@ -599,7 +625,7 @@ struct KeepingBody {
     rest: Bytes,
     /// Fires when the client is no longer accepted: then the body ends.
     removed: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
-    _kept: (Serving, Place, Charge),
+    _kept: (Serving, Place, Option<OpenId>, Charge),
 }
 
 impl Body for KeepingBody {

@@ -39,6 +39,7 @@ mod live;
 mod media;
 mod missing;
 mod named;
+mod open_ids;
 mod options;
 mod origins;
 mod own_tools;

@@ -436,7 +436,18 @@ async fn closing_a_session_cancels_its_calls() {
     let mut stream = TcpStream::connect(served.address).await.unwrap();
     stream.write_all(served.post(&session, &run(2, "await api.slow({})")).as_bytes()).await.unwrap();
     fake.started.notified().await;
-    assert_eq!(served.raw(&served.post(&session, &run(2, "1"))).await.status, 500, "a call with this id is pending");
+    let same_id = served.raw(&served.post(&session, &run(2, "1"))).await;
+    assert_eq!(same_id.status, 400, "{same_id:?}");
+    assert_eq!(
+        serde_json::from_str::<Json>(&same_id.body).unwrap(),
+        json!({ "jsonrpc": "2.0", "id": 2, "error": {
+            "code": -32600, "message": "invalid request: another request with this id is not answered yet"
+        } })
+    );
+    let again = served.raw(&served.post(&session, &run(3, "1"))).await;
+    assert_eq!(again.status, 200, "the session goes on: {again:?}");
+    let again = served.raw(&served.post(&session, &run(3, "1"))).await;
+    assert_eq!(again.status, 200, "the id is free again: {again:?}");
     assert_eq!(served.raw(&served.head("DELETE /mcp", &session)).await.status, 204);
     fake.cancelled.notified().await;
 }
