@@ -517,7 +517,7 @@ impl Service {
 
     /// The id of a request over a session, until the request is answered. A request with the id of an open one is invalid.
     fn open_id(&self, head: &Parts, read: &mut Result<Readable<'_>, Unreadable>) -> Option<OpenId> {
-        let session = head.headers.get(HEADER_SESSION_ID)?.to_str().ok()?;
+        let session = head.headers.get(HEADER_SESSION_ID)?.to_str().ok().filter(|id| self.sessions.is_open(id))?;
         let Ok(Readable { message: ClientJsonRpcMessage::Request(request), .. }) = &*read else { return None };
         let open = self.open_ids.open(session, &request.id);
         if open.is_none() {
