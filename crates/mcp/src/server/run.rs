@@ -249,8 +249,9 @@ impl Shown {
             text += "\n\nLogs:";
             result.logs.iter().for_each(|line| text.extend(["\n", line]));
             if result.dropped_logs > 0 {
+                let lines = if result.dropped_logs == 1 { "line" } else { "lines" };
                 let option = if limited > 0 { LOG_OPTIONS } else { "" };
-                text += &format!("\n… {} more lines{option}", result.dropped_logs);
+                text += &format!("\n… {} more {lines}{option}", result.dropped_logs);
             }
         }
         Self { text, omitted }

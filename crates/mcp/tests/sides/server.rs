@@ -271,6 +271,9 @@ async fn a_long_result_leaves_room_for_the_log() {
     assert!(lines > 5 && dropped == Some(200 - lines), "the log has 200 lines, of which 100 are kept: {structured}");
     let options = "(the gateway keeps more with `--max-log-lines` and `--max-log-chars`)";
     assert!(text.ends_with(&format!("\n… {} more lines {options}", 200 - lines)), "{text}");
+    let code = "for (let i = 0; i < 101; i++) console.log(i)";
+    let one = call(&client, "mcp_execute_code", json!({ "code": code })).await;
+    assert!(self::text(&one).ends_with(&format!("\n99\n… 1 more line {options}")), "{one:?}");
     let code = "for (let i = 0; i < 90; i++) console.log('a line of the log'); return 'y'.repeat(5_000)";
     let result = call(&client, "mcp_execute_code", json!({ "code": code })).await;
     let structured = result.structured_content.clone().unwrap();
