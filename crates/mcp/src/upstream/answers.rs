@@ -100,11 +100,11 @@ impl Answers {
         self.0.budget.charge(bytes)
     }
 
-    /// Charges an answer in all `bytes`. Waits while other answers leave no room for it, at most [`PATIENCE`], and not if it is
+    /// Charges an answer in all `bytes`. Waits while other answers leave no room for it, at most [`MAX_WAIT`], and not if it is
     /// not expected any more.
     pub(super) async fn cover(&self, request: &RequestId, charge: &mut Charge, bytes: usize) -> Result<(), Exhausted> {
         let more = bytes.saturating_sub(charge.bytes());
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + MAX_WAIT;
         loop {
             match charge.add(more) {
                 Err(_) if Instant::now() < until && self.expected(request).is_some() => tokio::time::sleep(PAUSE).await,
@@ -262,7 +262,7 @@ impl Drop for MessageStream {
 }
 
 /// How long an answer waits for room, and the pause between two attempts.
-const PATIENCE: Duration = Duration::from_secs(10);
+const MAX_WAIT: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// How much memory the answers of one connection may take at once, in bytes.

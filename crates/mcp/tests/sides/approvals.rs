@@ -341,7 +341,7 @@ async fn tools_without_a_stated_effect_are_asked_about_once_on_request() {
     }
 }
 
-/// The next question is not put before the program had the time to end. The clock of the test stands still while anything works.
+/// The next question is not put before the program had the time to end. The clock of the test is paused while anything works.
 #[tokio::test(start_paused = true)]
 async fn a_program_that_ends_with_a_refusal_asks_no_further_question() {
     let (server, deleted) = shop();
