@@ -368,10 +368,13 @@ pub(super) fn read_unawaited(fields: &mut Fields) -> Option<UnawaitedCalls> {
     serde_json::from_value(fields.object.remove("unawaited")?).ok()
 }
 
-/// How many console lines a runner reports as dropped: none if it reports nothing.
+/// How many console lines a runner reports as dropped: none if it reports nothing, at most the largest integer of JSON.
 pub(super) fn read_dropped_logs(fields: &mut Fields) -> Result<u64, Fault> {
-    Ok(fields.optional_amount("droppedLogs")?.map_or(0, |count| count as u64))
+    Ok(fields.optional_amount("droppedLogs")?.map_or(0, |count| (count as u64).min(MAX_SAFE_INTEGER)))
 }
+
+/// `Number.MAX_SAFE_INTEGER`.
+const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
 pub(super) fn write_dropped_logs(message: &mut Writer<'_>, count: u64) {
     message.optional("droppedLogs", Some(&count).filter(|count| **count > 0));

@@ -245,7 +245,7 @@ impl Shown {
         if !result.logs.is_empty() || result.dropped_logs > 0 {
             let room = max.saturating_sub(text.chars().count()).max(max / 4);
             let limited = result.dropped_logs;
-            result.dropped_logs += keep_lines(&mut result.logs, room) as u64;
+            result.dropped_logs = limited.saturating_add(keep_lines(&mut result.logs, room) as u64);
             text += "\n\nLogs:";
             result.logs.iter().for_each(|line| text.extend(["\n", line]));
             if result.dropped_logs > 0 {
