@@ -253,7 +253,8 @@ pub(crate) fn bounded_stack(frames: impl Iterator<Item = StackFrame>) -> Vec<Sta
 // ---- Results ------------------------------------------------------------------------------------
 
 /// The result of an execution. Serializes as `ExecuteResult` of the runner specification:
-/// `{ok: true, durationMs, logs, result?}` or `{ok: false, durationMs, logs, error}`, with `droppedLogs`, `unawaited` and `usage`.
+/// `{ok: true, durationMs, logs, result?}` or `{ok: false, durationMs, logs, error}`, with `droppedLogs`, `unawaited` and
+/// `usage`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExecuteResult {
     /// The value of the script, `None` for `undefined`; or the error.

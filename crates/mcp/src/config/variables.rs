@@ -33,7 +33,8 @@ struct Used {
 /// Expands references, and records the values that may be secrets.
 ///
 /// - `${NAME}` and `${NAME:-default}`: a variable of `env` or `envFile` of the same entry, or of the environment. The default
-///   is used if it is unset or empty, and may have references itself: `${A:-${B:-c}}`. In its own definition, a name is that of the environment.
+///   is used if it is unset or empty, and may have references itself: `${A:-${B:-c}}`. In its own definition, a name is that
+///   of the environment.
 /// - `${env:NAME}`, the notation of VS Code and Cursor: the same, but the environment comes first.
 /// - `${workspaceFolder}`, `${workspaceFolderBasename}`, `${userHome}`, `${pathSeparator}` and `${/}`.
 /// - `${input:ID}`: an input.
