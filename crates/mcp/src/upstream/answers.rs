@@ -266,4 +266,4 @@ const MAX_WAIT: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// How much memory the answers of one connection may take at once, in bytes.
-pub(super) const MAX_ANSWERS: usize = 112 << 20;
+pub(super) const MAX_ANSWERS: usize = 96 << 20;
