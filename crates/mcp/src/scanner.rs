@@ -9,6 +9,8 @@ pub(crate) struct Scanner {
     length: usize,
     /// The memory of the containers and values that have begun, in bytes.
     parsed: usize,
+    /// For each open container, from the innermost one: whether it is an object. JSON that is read nests less deep.
+    objects: u128,
     depth: u32,
     position: Position,
     /// The current member of the outermost object, without nested values, up to [`MAX_MEMBER`] bytes.
@@ -52,7 +54,7 @@ impl Scanner {
             self.member.push(byte);
         }
         if is_outside {
-            self.parsed = self.parsed.saturating_add(parsed_bytes(byte));
+            self.count(byte);
         }
         match (self.position, byte) {
             (Position::InString, b'\\') => self.position = Position::InEscape,
@@ -62,6 +64,21 @@ impl Scanner {
             (Position::Outside, b'}' | b']') => self.depth = self.depth.saturating_sub(1),
             _ => {}
         }
+    }
+
+    /// Counts the memory of what begins with a byte. A value takes 72 bytes, and 112 with its name and its place in a table; a
+    /// list begins with the room for four, an object with that for three. When one of them grows, both copies exist.
+    fn count(&mut self, byte: u8) {
+        let (bytes, objects) = match byte {
+            b'{' => (416, (self.objects << 1) | 1),
+            b'[' => (304, self.objects << 1),
+            b'}' | b']' => (0, self.objects >> 1),
+            b',' if self.objects & 1 == 1 => (288, self.objects),
+            b',' => (192, self.objects),
+            _ => return,
+        };
+        self.parsed = self.parsed.saturating_add(bytes);
+        self.objects = objects;
     }
 
     fn end_member(&mut self) {
@@ -98,18 +115,6 @@ impl Scanner {
     /// The id of the request that the message answers, if it is not a request itself.
     pub(crate) fn answered(self) -> Option<RequestId> {
         self.id.filter(|_| !self.has_method)
-    }
-}
-
-/// The memory of what begins with a byte outside of strings, while a message is parsed. A value takes 72 bytes, and 104 with
-/// its name; a list begins with the room for four, an object with that for three and a table. When one of them grows, both
-/// copies exist.
-fn parsed_bytes(byte: u8) -> usize {
-    match byte {
-        b'{' => 416,
-        b'[' => 304,
-        b',' => 192,
-        _ => 0,
     }
 }
 
