@@ -133,7 +133,7 @@ fn warn_if_readable(path: &Path) {
     let is_readable = |found: Metadata| found.is_file() && found.mode() & 0o004 != 0;
     if fs::metadata(path).is_ok_and(is_readable) {
         let path = path.display();
-        report::note(&format_args!("{path} can be read by other users; run `chmod 600 {path}`, and change its tokens"));
+        report::warn(&format_args!("{path} can be read by other users; run `chmod 600 {path}`, and change its tokens"));
     }
 }
 

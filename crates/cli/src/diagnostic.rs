@@ -4,6 +4,7 @@ use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Renderer, Snip
 use execbox::{Position, StackFrame};
 
 use crate::frame::Frame;
+use crate::style::{self, Colors};
 use crate::terminal::{safe, safe_line};
 
 /// An error. Its control characters are escaped by [`Diagnostic::text`].
@@ -28,7 +29,7 @@ pub(crate) struct SourceLocation<'a> {
 
 impl Diagnostic<'_> {
     /// The error as one or more lines. Omits the innermost frame if its source is shown.
-    pub(crate) fn text(&self, colored: bool) -> String {
+    pub(crate) fn text(&self, colors: Colors) -> String {
         let message = safe(self.message);
         let mut title = Level::ERROR.primary_title(&*message);
         if let Some(code) = self.code {
@@ -45,7 +46,7 @@ impl Diagnostic<'_> {
             }
             None => (Group::with_title(title), &self.stack[..]),
         };
-        let renderer = if colored { Renderer::styled() } else { Renderer::plain() };
+        let renderer = if colors.0 { Renderer::styled().error(style::ERROR_PREFIX) } else { Renderer::plain() };
         let mut text = renderer.render(&[group]) + "\n";
         for frame in callers {
             text += &format!("    at {}\n", safe_line(&frame.to_string()));

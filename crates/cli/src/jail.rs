@@ -51,7 +51,7 @@ pub(crate) fn note_missing_layers(command: &RunnerCommand) {
         let Ok(report) = command.jail_report() else { return };
         let missing: Vec<&str> = report.missing().map(|(layer, _)| layer.name()).collect();
         if !missing.is_empty() {
-            report::note(&format_args!(
+            report::warn(&format_args!(
                 "child processes lack layers of the jail, so a program that takes over its engine is less confined: {}; see \
                  `execbox doctor`",
                 missing.join(", ")
@@ -89,7 +89,7 @@ impl RunnerJailArguments {
             report::note(&format_args!("the jail of this process:\n{jail}"));
         } else {
             for (layer, reason) in jail.missing() {
-                report::note(&format_args!("not enforced: {layer}: {reason}"));
+                report::warn(&format_args!("not enforced: {layer}: {reason}"));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The binary `execbox`: runs code written by language models from the command line.
 //!
-//! - [`commands`]: one module per command, with its arguments, its help and its function.
+//! - [`help`]: the command line as a whole: groups of commands, hints about mistakes. [`commands`]: one module per command, with
+//!   its arguments, its help and its function.
 //! - [`error`]: the interface of the errors of commands. [`exit`]: the exit codes.
 //! - Groups of options that several commands share, each with the function that reads them: [`source`] (the program),
 //!   [`engine`], [`executor`], [`jail`], [`limits`], [`servers`] (MCP servers), [`stub`] (stub tools), [`policy`] (approvals
@@ -10,8 +11,8 @@
 //!   [`private`].
 //! - Running gateways: [`gateways`] (their state), [`approvals`] (their calls that wait), [`watch`] (their reports).
 //! - [`state`]: the file of `--state`.
-//! - Output: [`report`] (results, logs, errors), [`diagnostic`] and [`frame`] (errors with their source), [`terminal`] (text
-//!   that is safe to show), [`progress`]. [`interrupt`]: Ctrl-C and SIGTERM. [`secrecy`]: processes that hold secrets.
+//! - Output: [`report`] (results, logs, messages), [`table`], [`diagnostic`] and [`frame`] (errors with their source),
+//!   [`terminal`] (text that is safe to show), [`style`] (colors, width), [`progress`]. [`interrupt`]: Ctrl-C and SIGTERM. [`secrecy`]: processes that hold secrets.
 //!
 //! The crate has no rules of its own: the library decides what a program may do, what a limit means, and the names of errors.
 //!
@@ -42,6 +43,7 @@ mod exit;
 mod files;
 mod frame;
 mod gateways;
+mod help;
 mod input;
 mod inputs;
 mod interrupt;
@@ -62,6 +64,8 @@ mod servers;
 mod source;
 mod state;
 mod stub;
+mod style;
+mod table;
 mod terminal;
 mod token;
 mod units;
@@ -69,41 +73,15 @@ mod watch;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use crate::commands::Command;
-
-/// Run JavaScript and TypeScript written by language models, in a sandbox, next to real tools
-#[derive(Debug, Parser)]
-#[command(name = "execbox", version, after_help = EXAMPLES)]
-struct Arguments {
-    #[command(subcommand)]
-    command: Command,
-}
+use crate::help::Arguments;
 
 fn main() -> ExitCode {
     execbox_measure::allocator::return_memory_soon();
-    let exit = Arguments::parse().command.run().unwrap_or_else(|error| {
+    let Arguments { command, color } = Arguments::of_process();
+    style::choose(color);
+    let exit = command.run().unwrap_or_else(|error| {
         report::print_error(&error);
         error.exit()
     });
     exit.into()
-}
-
-const EXAMPLES: &str = "\
-Examples:
-  execbox run program.ts
-  execbox run -e '[1, 2, 3].map(x => x * x)'
-  execbox mcp --config ~/.cursor/mcp.json
-  execbox run --help";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory as _;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Arguments::command().debug_assert();
-    }
 }

@@ -8,6 +8,7 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
+use anstyle::Style;
 use execbox::core::error::render;
 use execbox::core::text::bytes_text;
 use execbox::{ExecuteError, ExecuteResult, Limits, LogLevel, LogLine, StackFrame, Usage};
@@ -16,40 +17,48 @@ use serde_json::Value as Json;
 
 use crate::diagnostic::{Diagnostic, SourceLocation};
 use crate::source::Source;
-use crate::terminal::{colors, safe, safe_json, safe_line};
+use crate::style::{self, Colors};
+use crate::terminal::{safe, safe_json, safe_line};
 
 /// Prints log lines without secrets, one write for each.
 pub(crate) fn log_sink(secrets: Secrets) -> impl Fn(&LogLine) + Send + Sync + 'static {
-    let colored = colors(io::stderr().is_terminal());
-    move |line| write_error(&log_line(line.level, &secrets.redact(line.text.clone()), colored))
+    let colors = Colors::of_stderr();
+    move |line| write_error(&log_line(line.level, &secrets.redact(line.text.clone()), colors))
 }
 
 /// A log line for standard error.
-pub(crate) fn log_line(level: LogLevel, text: &str, colored: bool) -> String {
+pub(crate) fn log_line(level: LogLevel, text: &str, colors: Colors) -> String {
     let text = safe(text);
-    match color(level) {
-        Some(color) if colored => format!("{color}{text}\x1b[0m\n"),
-        _ => format!("{text}\n"),
-    }
+    let style = match level {
+        LogLevel::Warn => style::WARNING,
+        LogLevel::Error => style::ERROR,
+        LogLevel::Log | LogLevel::Info | LogLevel::Debug => return format!("{text}\n"),
+    };
+    colors.paint(style, &text) + "\n"
 }
 
-fn color(level: LogLevel) -> Option<&'static str> {
-    match level {
-        LogLevel::Warn => Some("\x1b[33m"),
-        LogLevel::Error => Some("\x1b[31m"),
-        LogLevel::Log | LogLevel::Info | LogLevel::Debug => None,
-    }
-}
-
-/// Prints an error in one line.
+/// Prints why a command failed, in one line.
 pub(crate) fn print_error(error: &impl Display) {
-    write_error(&format!("execbox: {}\n", safe_line(&error.to_string())));
+    write_message("error:", style::ERROR_PREFIX, &safe_line(&error.to_string()));
 }
 
-/// Prints a message to standard error. Lines after the first are indented.
+/// Prints what a user should know or change although the command goes on. Lines after the first are indented.
+pub(crate) fn warn(text: &impl Display) {
+    write_message("warning:", style::WARNING_PREFIX, &indented(text));
+}
+
+/// Prints what a command does or has done. Lines after the first are indented.
 pub(crate) fn note(text: &impl Display) {
-    let lines: Vec<String> = text.to_string().lines().map(|line| safe_line(line).into_owned()).collect();
-    write_error(&format!("execbox: {}\n", lines.join("\n    ")));
+    write_message("execbox:", style::DETAIL, &indented(text));
+}
+
+fn indented(text: &impl Display) -> String {
+    let lines: Vec<_> = text.to_string().lines().map(|line| safe_line(line).into_owned()).collect();
+    lines.join("\n    ")
+}
+
+fn write_message(prefix: &str, style: Style, text: &str) {
+    write_error(&format!("{} {text}\n", Colors::of_stderr().paint(style, prefix)));
 }
 
 /// Prints how many console lines of a program were dropped, beside those that were `kept`, and which option keeps more.
@@ -60,15 +69,13 @@ pub(crate) fn note_dropped_logs(dropped: u64, kept: usize, limits: &Limits, char
     };
     if dropped > 0 {
         let (lines, were) = if dropped == 1 { ("line", "was") } else { ("lines", "were") };
-        note(&format!("{dropped} more {lines} of the log {were} dropped: `--{option}` raises the limit of {limit}"));
+        warn(&format!("{dropped} more {lines} of the log {were} dropped: `--{option}` raises the limit of {limit}"));
     }
 }
 
 /// Prints the resources that an execution used, in one line.
 pub(crate) fn print_usage(usage: &Usage, duration: Duration) {
-    let colored = colors(io::stderr().is_terminal());
-    let text = usage_text(usage, duration);
-    write_error(&if colored { format!("\x1b[2m{text}\x1b[0m\n") } else { format!("{text}\n") });
+    write_detail(&usage_text(usage, duration));
 }
 
 fn usage_text(usage: &Usage, duration: Duration) -> String {
@@ -101,12 +108,11 @@ pub(crate) fn print_human(result: &ExecuteResult, source: &Source) -> io::Result
         Ok(Some(value)) => print_value(value)?,
         Ok(None) => hint_at_undefined("end the program with an expression or a `return`"),
         Err(error) => {
-            let colored = colors(io::stderr().is_terminal());
-            write_error(&error_text(error, source, colored));
+            write_error(&error_text(error, source, Colors::of_stderr()));
         }
     }
     if let Some(calls) = result.unawaited_text() {
-        note(&calls);
+        warn(&calls);
     }
     Ok(())
 }
@@ -124,11 +130,11 @@ pub(crate) fn hint_at_undefined(instead: &str) {
 }
 
 /// An error as text, with its place in the source, and its stack. The program has the name that the user gave.
-fn error_text(error: &ExecuteError, source: &Source, colored: bool) -> String {
+fn error_text(error: &ExecuteError, source: &Source, colors: Colors) -> String {
     let message = render(error.name.as_deref(), &error.message, []);
     let place = error.position.map(|position| SourceLocation { name: &source.name, code: &source.code, position });
     let stack = error.stack.iter().map(|frame| StackFrame { file: source.name.clone(), ..frame.clone() }).collect();
-    Diagnostic { code: Some(error.code.as_str()), message: &message, place, stack }.text(colored)
+    Diagnostic { code: Some(error.code.as_str()), message: &message, place, stack }.text(colors)
 }
 
 /// Writes text to standard output, as one or more lines.
@@ -136,6 +142,13 @@ pub(crate) fn print(line: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     let line = if stdout.is_terminal() { safe_json(line) } else { Cow::Borrowed(line) };
     let written = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+    written.or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
+}
+
+/// Writes lines with styles to standard output. Their control characters are escaped already.
+pub(crate) fn print_lines(lines: &[String]) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    let written = lines.iter().try_for_each(|line| writeln!(stdout, "{line}")).and_then(|()| stdout.flush());
     written.or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
 }
 
@@ -175,6 +188,11 @@ impl<W: io::Write> io::Write for Escaped<W> {
     fn flush(&mut self) -> io::Result<()> {
         self.to.flush()
     }
+}
+
+/// Writes a line of figures to standard error.
+pub(crate) fn write_detail(line: &str) {
+    write_error(&(Colors::of_stderr().paint(style::DETAIL, line) + "\n"));
 }
 
 /// Writes to standard error in one piece. Ignores failures, which cannot be reported.

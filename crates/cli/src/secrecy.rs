@@ -5,6 +5,6 @@
 pub(crate) fn protect() {
     #[cfg(target_os = "linux")]
     if let Err(error) = nix::sys::prctl::set_dumpable(false) {
-        crate::report::note(&format_args!("cannot protect the memory of this process: {error}"));
+        crate::report::warn(&format_args!("cannot protect the memory of this process: {error}"));
     }
 }

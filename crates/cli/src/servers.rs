@@ -228,7 +228,7 @@ fn read_file(loaded: &mut Loaded, path: &Path, purpose: Purpose) -> Result<(), S
     let lines = ignored_lines(&file, &loaded.config.ignored[before..], purpose);
     if !matches!(purpose, Purpose::Reload { .. }) {
         for line in &lines {
-            report::note(line);
+            report::warn(line);
         }
     }
     loaded.ignored.extend(lines);
@@ -400,10 +400,10 @@ pub(crate) fn print_failures(servers: &Servers, is_needed: impl Fn(&str) -> bool
     states.retain(|status| matches!(status.state, ServerState::Skipped { .. }) || is_needed(&status.namespace));
     let failures: Vec<_> = states.iter().map(state_line).filter(|(_, is_failure)| *is_failure).collect();
     for (line, _) in &failures {
-        line.lines().for_each(|line| report::note(&line));
+        report::warn(line);
     }
     for (line, _) in states.iter().flat_map(note_lines) {
-        report::note(&line);
+        report::warn(&line);
     }
     !failures.is_empty()
 }

@@ -1,11 +1,10 @@
-//! Text that is safe to print, and colors.
+//! Text that is safe to print.
 //!
 //! Logs, results and error messages come from hostile code. Their hidden characters ([`is_hidden`]) are escaped before they
 //! reach a terminal: commands (ESC, C1), characters that a reader does not see, and characters that mislead a reader
 //! (bidirectional controls, a carriage return that overwrites its line). Those that ordinary text needs remain: see [`Keep`].
 
 use std::borrow::Cow;
-use std::env;
 
 use execbox::core::text::{Keep, escape, escape_json, is_hidden};
 
@@ -29,12 +28,6 @@ pub(crate) fn safe_source(line: &str) -> String {
     line.chars()
         .map(|character| if is_hidden(character) && character != '\t' { '\u{fffd}' } else { character })
         .collect()
-}
-
-/// Whether to color the output to a stream.
-pub(crate) fn colors(is_terminal: bool) -> bool {
-    let set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
-    is_terminal && !set("NO_COLOR") && env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 #[cfg(test)]

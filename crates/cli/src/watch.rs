@@ -27,8 +27,10 @@ pub(crate) struct Lines {
 
 impl Lines {
     pub(crate) fn add(&self, line: &str, is_failure: bool) {
-        if is_failure || !self.quiet {
-            line.lines().for_each(|line| report::note(&line));
+        match is_failure {
+            true => report::warn(&line),
+            false if self.quiet => {}
+            false => report::note(&line),
         }
         if let Some(log) = &self.log {
             log.add(line);

@@ -148,8 +148,8 @@ async fn log_in(Remote { name, url, client }: Remote<'_>, arguments: &Arguments)
     let previous = match stored(&store, name, url).await? {
         Err(error @ LoginsError::File(_)) => return Err(LoginFailure::logins(error).into()),
         Err(error) => {
-            report::note(&format_args!(
-                "warning: the stored login at {name:?} cannot be read, and this one replaces it: {error}"
+            report::warn(&format_args!(
+                "the stored login at {name:?} cannot be read, and this one replaces it: {error}"
             ));
             None
         }
@@ -159,7 +159,7 @@ async fn log_in(Remote { name, url, client }: Remote<'_>, arguments: &Arguments)
     let (no_keyring, shared) = (arguments.no_keyring, Arc::clone(&store));
     let (storage, stored) = interruptible(move || storage(&shared, no_keyring)).await??;
     if let Some(missing) = previous.and_then(|previous| not_requested(client, &previous)) {
-        report::note(&format_args!("warning: calls have lacked the scope {missing:?}: add it to `oauth.scopes`"));
+        report::warn(&format_args!("calls have lacked the scope {missing:?}: add it to `oauth.scopes`"));
     }
     report::note(&format_args!("to log in to {name:?}, open {}", safe_line(login.url())));
     if !arguments.no_browser && !open_browser(login.url()) {

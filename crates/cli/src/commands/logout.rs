@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
 
 fn not_revoked(name: &str, reason: &dyn Display) {
     report::note(&format_args!("logged out of {name:?}"));
-    report::note(&format_args!("warning: its tokens were not revoked and are valid until they expire: {reason}"));
+    report::warn(&format_args!("its tokens were not revoked and are valid until they expire: {reason}"));
 }
 
 const EXAMPLES: &str = "\

@@ -522,7 +522,7 @@ impl ResultTypes {
 fn publisher(place: String) -> Option<Publisher> {
     let publisher = Publisher::new(place);
     let failed = |error: &io::Error| {
-        report::note(&format_args!("`execbox status` cannot show this gateway: {}", reason(error)));
+        report::warn(&format_args!("`execbox status` cannot show this gateway: {}", reason(error)));
     };
     publisher.inspect_err(failed).ok()
 }
@@ -530,7 +530,7 @@ fn publisher(place: String) -> Option<Publisher> {
 /// Serves `execbox approvals`. Prints a message if that fails.
 async fn serve_approvals(approvals: Arc<Approvals>) {
     if let Err(error) = approvals.serve().await {
-        report::note(&format_args!("`execbox approvals` cannot reach this gateway: {}", reason(&error)));
+        report::warn(&format_args!("`execbox approvals` cannot reach this gateway: {}", reason(&error)));
     }
 }
 
@@ -642,7 +642,7 @@ fn http_options(arguments: &Arguments) -> HttpOptions {
     // With few files, half of them are for connections.
     let max_connections = wanted.min(allowed.saturating_sub(others).max(allowed / 2));
     if max_connections < wanted {
-        report::note(&format_args!(
+        report::warn(&format_args!(
             "at most {max_connections} connections instead of {wanted}: the hard limit of open files is {allowed} (`ulimit -Hn`)"
         ));
     }

@@ -2,10 +2,12 @@
 
 mod approvals;
 mod bench;
+mod completions;
 mod conform;
 mod doctor;
 mod login;
 mod logout;
+mod man;
 mod mcp;
 mod run;
 mod run_code;
@@ -14,6 +16,7 @@ mod snippets;
 mod status;
 mod tools;
 mod types;
+mod version;
 
 use clap::Subcommand;
 
@@ -36,6 +39,9 @@ pub(crate) enum Command {
     Conform(conform::Arguments),
     Doctor(doctor::Arguments),
     Bench(bench::Arguments),
+    Completions(completions::Arguments),
+    Man(man::Arguments),
+    Version(version::Arguments),
 }
 
 impl Command {
@@ -55,6 +61,9 @@ impl Command {
             Self::Conform(arguments) => conform::run(arguments),
             Self::Doctor(arguments) => doctor::run(&arguments),
             Self::Bench(arguments) => bench::run(&arguments),
+            Self::Completions(arguments) => completions::run(arguments),
+            Self::Man(arguments) => man::run(&arguments),
+            Self::Version(arguments) => version::run(&arguments),
         }
     }
 }

@@ -153,7 +153,7 @@ impl Job {
                 () = cancellation.cancelled() => {}
             }
             servers::print_failures(&servers, is_used);
-            self.policy.unmatched(&servers, &self.stubs).iter().for_each(report::note);
+            self.policy.unmatched(&servers, &self.stubs).iter().for_each(report::warn);
             let providers = servers::all_providers(&self.stubs, &servers);
             let providers = self.policy.attended(providers, &servers);
             let mut result = executor.execute(self.request(providers, cancellation)).await;

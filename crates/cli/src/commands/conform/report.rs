@@ -1,7 +1,7 @@
 //! Output: the list of cases, and the report. Control characters of the runner are escaped first.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal as _};
+use std::io;
 
 use serde_json::{Value as Json, json};
 
@@ -9,8 +9,9 @@ use super::case::Case;
 use super::play::Failure;
 use super::verdict::{Played, Verdict};
 use crate::exit::Exit;
-use crate::report::print;
-use crate::terminal::{colors, safe, safe_line};
+use crate::report::{print, print_lines};
+use crate::style::{self, Colors};
+use crate::terminal::{safe, safe_line};
 
 /// The maximum number of lines of a stderr tail that are printed.
 const STDERR_LINES: usize = 8;
@@ -45,7 +46,7 @@ impl Report {
     }
 
     pub(crate) fn print(&self, json: bool) -> io::Result<()> {
-        if json { print(&self.json().to_string()) } else { print(self.text().trim_end()) }
+        if json { print(&self.json().to_string()) } else { print_lines(&[self.text().trim_end().to_owned()]) }
     }
 
     fn count(&self, verdict: Verdict) -> usize {
@@ -68,13 +69,13 @@ impl Report {
 
     /// The report as text: each section with the cases that did not pass, and the summary.
     fn text(&self) -> String {
-        let paint = Paint(colors(io::stdout().is_terminal()));
+        let colors = Colors::of_stdout();
         let mut text = String::new();
         for section in self.played.chunk_by(|a, b| a.case.section() == b.case.section()) {
             let passed = section.iter().filter(|played| played.verdict == Verdict::Passed).count();
-            let (mark, name) = (paint.mark(section), section[0].case.section());
+            let (mark, name) = (mark(section, colors), section[0].case.section());
             let _ = writeln!(text, "{mark} {} {passed}/{}", safe_line(name), section.len());
-            let blocks: Vec<_> = section.iter().filter_map(|played| played_text(played, paint)).collect();
+            let blocks: Vec<_> = section.iter().filter_map(|played| played_text(played, colors)).collect();
             for block in &blocks {
                 text += &format!("\n{block}");
             }
@@ -82,10 +83,10 @@ impl Report {
                 text.push('\n');
             }
         }
-        format!("{}\n\n{}", text.trim_end(), self.summary(paint))
+        format!("{}\n\n{}", text.trim_end(), self.summary(colors))
     }
 
-    fn summary(&self, paint: Paint) -> String {
+    fn summary(&self, colors: Colors) -> String {
         let mut parts = vec![format!("{} of {} cases passed", self.count(Verdict::Passed), self.played.len())];
         for (verdict, words) in [
             (Verdict::Failed, "failed"),
@@ -99,12 +100,12 @@ impl Report {
             }
         }
         let sum = parts.join(", ");
-        if self.exit() == Exit::Success { paint.green(&sum) } else { paint.red(&sum) }
+        if self.exit() == Exit::Success { colors.paint(style::SUCCESS, &sum) } else { colors.paint(style::ERROR, &sum) }
     }
 }
 
 /// The text about a case; `None` if it passed as expected.
-fn played_text(played: &Played, paint: Paint) -> Option<String> {
+fn played_text(played: &Played, colors: Colors) -> Option<String> {
     let Played { case, verdict, failure, reason } = played;
     let (name, title) = (safe_line(&case.name), safe_line(&case.title));
     let reason = safe_line(reason.as_deref().unwrap_or_default());
@@ -112,11 +113,11 @@ fn played_text(played: &Played, paint: Paint) -> Option<String> {
         Verdict::Passed => return None,
         Verdict::KnownFailure => return Some(format!("  known failure: {name}: {reason}\n")),
         Verdict::UnexpectedPass => {
-            let word = paint.red("unexpected pass");
+            let word = colors.paint(style::ERROR, "unexpected pass");
             return Some(format!("  {word}: {name}\n    remove it from the list of known failures: {reason}\n"));
         }
-        Verdict::Failed => paint.red("failed"),
-        Verdict::FellShort => paint.yellow("failed"),
+        Verdict::Failed => colors.paint(style::ERROR, "failed"),
+        Verdict::FellShort => colors.paint(style::WARNING, "failed"),
     };
     let level = case.level.word();
     let failure = failure.as_ref().map(|failure| failure_text(&case.file, failure)).unwrap_or_default();
@@ -158,35 +159,13 @@ fn played_json(played: &Played) -> Json {
     json
 }
 
-/// Adds colors to text, if they are enabled.
-#[derive(Clone, Copy)]
-struct Paint(bool);
-
-impl Paint {
-    fn with(self, color: &str, text: &str) -> String {
-        if self.0 { format!("\x1b[{color}m{text}\x1b[0m") } else { text.to_owned() }
-    }
-
-    fn red(self, text: &str) -> String {
-        self.with("31", text)
-    }
-
-    fn yellow(self, text: &str) -> String {
-        self.with("33", text)
-    }
-
-    fn green(self, text: &str) -> String {
-        self.with("32", text)
-    }
-
-    /// The mark of a section.
-    fn mark(self, section: &[Played]) -> String {
-        if section.iter().any(|played| played.verdict.fails()) {
-            self.red("✗")
-        } else if section.iter().all(|played| played.verdict == Verdict::Passed) {
-            self.green("✓")
-        } else {
-            self.yellow("~")
-        }
+/// The mark of a section.
+fn mark(section: &[Played], colors: Colors) -> String {
+    if section.iter().any(|played| played.verdict.fails()) {
+        colors.paint(style::ERROR, "✗")
+    } else if section.iter().all(|played| played.verdict == Verdict::Passed) {
+        colors.paint(style::SUCCESS, "✓")
+    } else {
+        colors.paint(style::WARNING, "~")
     }
 }

@@ -3,7 +3,7 @@
 //! As in [`crate::report`], the result goes to standard output, everything else to standard error, and control characters are
 //! escaped first.
 
-use std::io::{self, IsTerminal as _};
+use std::io;
 use std::time::Duration;
 
 use bytesize::ByteSize;
@@ -17,27 +17,26 @@ use super::options::Sources;
 use super::{Job, notation};
 use crate::diagnostic::{Diagnostic, SourceLocation};
 use crate::report::{
-    hint_at_undefined, log_line, note, note_dropped_logs, print_parts, write_error, write_error_parts,
+    hint_at_undefined, log_line, note_dropped_logs, print_parts, warn, write_detail, write_error, write_error_parts,
 };
-use crate::terminal::colors;
+use crate::style::{self, Colors};
 
 /// Prints reports as they arrive, unless `silent`.
 pub(super) fn report_sink(silent: bool) -> impl Fn(&Graph) + Send + Sync + 'static {
-    let colored = colors(io::stderr().is_terminal());
+    let title = Colors::of_stderr().paint(style::NAME, "report") + " ";
     move |report| {
         if !silent {
-            let title = if colored { "\x1b[36mreport\x1b[0m " } else { "report " };
-            write_error_parts(title, |to| notation::write_line(report, report.root(), to));
+            write_error_parts(&title, |to| notation::write_line(report, report.root(), to));
         }
     }
 }
 
 /// Prints console calls as they arrive, unless `silent`.
 pub(super) fn log_sink(silent: bool) -> impl Fn(&CodeExecutionLog) + Send + Sync + 'static {
-    let colored = colors(io::stderr().is_terminal());
+    let colors = Colors::of_stderr();
     move |log| {
         if !silent {
-            write_error(&log_text(log, colored));
+            write_error(&log_text(log, colors));
         }
     }
 }
@@ -60,35 +59,33 @@ pub(super) fn print_json(result: &CodeExecutionResult) -> io::Result<()> {
 /// Prints a result as text.
 pub(super) fn print_human(mut result: CodeExecutionResult, job: &Job) -> io::Result<()> {
     let sources = &job.sources;
-    let colored = colors(io::stderr().is_terminal());
     match (&result.result, &result.error) {
         (Some(value), _) if value.root().is_undefined() => hint_at_undefined("export a value, or return one"),
         (Some(value), _) => print_parts(|stdout| notation::write_block(value, value.root(), stdout))?,
-        (None, Some(error)) => write_error(&error_text(result.status, error, sources, colored)),
+        (None, Some(error)) => write_error(&error_text(result.status, error, sources, Colors::of_stderr())),
         (None, None) => {}
     }
     for place in result.unawaited.iter_mut().flat_map(|calls| &mut calls.places) {
         place.at = place.at.as_ref().map(|frame| with_path(frame, sources));
     }
     if let Some(calls) = result.unawaited_text() {
-        note(&calls);
+        warn(&calls);
     }
     if !job.quiet {
         note_dropped_logs(result.dropped_logs, result.logs.len(), &job.limits, "max-log-bytes");
-        let status = status_text(&result);
-        write_error(&if colored { format!("\x1b[2m{status}\x1b[0m\n") } else { format!("{status}\n") });
+        write_detail(&status_text(&result));
     }
     Ok(())
 }
 
 /// A console call: strings unchanged, other values as in reports.
-fn log_text(log: &CodeExecutionLog, colored: bool) -> String {
+fn log_text(log: &CodeExecutionLog, colors: Colors) -> String {
     let args = log.args.items(log.args.root()).unwrap_or_default();
     let words = args.iter().map(|arg| arg.as_str().map_or_else(|| notation::line(&log.args, arg), str::to_owned));
-    log_line(log.level, &words.collect::<Vec<_>>().join(" "), colored)
+    log_line(log.level, &words.collect::<Vec<_>>().join(" "), colors)
 }
 
-fn error_text(status: Status, error: &CodeExecutionError, sources: &Sources, colored: bool) -> String {
+fn error_text(status: Status, error: &CodeExecutionError, sources: &Sources, colors: Colors) -> String {
     let source = error.filename.as_deref().and_then(|filename| sources.get(filename));
     let place = source.and_then(|source| {
         let position = Position { line: error.line?, column: error.column? };
@@ -98,7 +95,7 @@ fn error_text(status: Status, error: &CodeExecutionError, sources: &Sources, col
     let stack = error.stack.iter().map(|frame| with_path(frame, sources)).collect();
     // `error[error]` would be a repetition.
     let code = (status != Status::Error).then(|| status.as_str());
-    Diagnostic { code, message: &message, place, stack }.text(colored)
+    Diagnostic { code, message: &message, place, stack }.text(colors)
 }
 
 /// The frame with the path of its file instead of the file's name in the program.

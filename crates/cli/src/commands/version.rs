@@ -1,0 +1,31 @@
+//! `execbox version`: the versions of the binary and of its engines.
+
+use clap::Args;
+use serde_json::json;
+
+use crate::engine::Engine;
+use crate::error::{CommandError, SystemError};
+use crate::exit::Exit;
+use crate::report;
+
+/// Print the versions of execbox and of its engines
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Print one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
+    let version = env!("CARGO_PKG_VERSION");
+    let engines = Engine::built_in().iter().map(|engine| (engine.to_string(), engine.version().unwrap_or_default()));
+    let text = if arguments.json {
+        let engines: serde_json::Map<_, _> = engines.map(|(name, version)| (name, json!(version))).collect();
+        json!({ "execbox": version, "engines": engines }).to_string()
+    } else {
+        let engines: String = engines.map(|(name, version)| format!("\n{name} {version}")).collect();
+        format!("execbox {version}{engines}")
+    };
+    report::print(&text).map_err(SystemError::Output)?;
+    Ok(Exit::Success)
+}
