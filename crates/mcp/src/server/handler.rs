@@ -76,6 +76,7 @@ impl ServerHandler for CodeServer {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         self.introduce(&context);
+        self.settled_for_list().await;
         let has_state = !self.has_no_state(&context);
         let tools = self
             .run_blocking(move |server| server.tools_for(has_state))

@@ -66,7 +66,7 @@ mod watches;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use execbox::{Executor, Provider};
 use exposed::Exposed;
@@ -246,8 +246,18 @@ impl CodeServer {
 
     /// Waits, for a limited time, until none of the namespaces that `is_needed` selects is starting.
     async fn settled(&self, is_needed: impl Fn(&str) -> bool) {
+        self.settled_within(self.inner.options.start_timeout, is_needed).await;
+    }
+
+    /// Waits until no namespace is starting, for a shorter time: clients ask for the list of tools right after they have connected.
+    /// Some never ask again, and some show nothing before they have it.
+    async fn settled_for_list(&self) {
+        self.settled_within(self.inner.options.start_timeout.min(LIST_TIMEOUT), |_| true).await;
+    }
+
+    async fn settled_within(&self, timeout: Duration, is_needed: impl Fn(&str) -> bool) {
         let since = *self.inner.since.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = self.inner.options.start_timeout.saturating_sub(since.elapsed());
+        let left = timeout.saturating_sub(since.elapsed());
         let missing = self.inner.source.unavailable().into_iter().map(|missing| missing.name);
         let needed: Vec<String> = missing.filter(|name| is_needed(name)).collect();
         if !left.is_zero() && !needed.is_empty() {
@@ -255,6 +265,9 @@ impl CodeServer {
         }
     }
 }
+
+/// How long after the creation of the server the list of tools waits for namespaces that are starting.
+const LIST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The maximum number of pieces of work on the catalog at the same time.
 const MAX_CONCURRENT: usize = 2;

@@ -61,7 +61,7 @@ pub struct ServerOptions {
     /// 128.
     pub max_programs: usize,
     /// How long after the creation of the server, and after [`CodeServer::refresh`](super::CodeServer::refresh), requests wait
-    /// for namespaces that are starting. Default: 10 s.
+    /// for namespaces that are starting; the list of tools at most 2 s. Default: 10 s.
     pub start_timeout: Duration,
     /// Decides about the calls of programs. Approval is requested from the user of the client by elicitation if the client
     /// supports it, else from the approver of the policy. Default: none, everything is allowed.

@@ -15,6 +15,7 @@ use execbox_mcp::upstream::{RejectedTool, UpstreamOptions};
 use futures_util::future::BoxFuture;
 use rmcp::model::{CallToolRequestParams, ServerResult};
 use serde_json::{Value as Json, json};
+use tokio::time::Instant;
 
 use crate::fake::{Fake, Listener, begin, call, client, client_of, code_server, text, tool, until};
 
@@ -901,6 +902,40 @@ async fn a_search_counts_what_is_missing_and_names_the_namespaces_that_exist() {
         let missing = search(json!({ "query": "list", "namespace": namespace })).await;
         assert!(text(&missing).contains(&format!("Not available: `{namespace}`: HTTP 404")), "{}", text(&missing));
         assert!(!text(&missing).contains("unknown namespace"), "{}", text(&missing));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_list_of_tools_waits_at_most_two_seconds_for_servers_that_start() {
+    let provider = Provider::builder("garden").tool(Tool::new("water", async |input, _| Ok(input))).build().unwrap();
+    for (ready_after, expected) in [(1, "1 tool in: `garden`"), (3, "The servers are starting: `garden`")] {
+        let source = Slow { provider: provider.clone(), ready: Instant::now() + Duration::from_secs(ready_after) };
+        let server = CodeServer::new(Arc::new(InlineExecutor::new().unwrap()), source, ServerOptions::default());
+        let tools = client_of(server).await.list_all_tools().await.unwrap();
+        let description = tools[0].description.as_deref().unwrap();
+        assert!(description.contains(expected), "{description}");
+    }
+}
+
+/// A source whose provider is available after some time.
+struct Slow {
+    provider: Provider,
+    ready: Instant,
+}
+
+impl ProviderSource for Slow {
+    fn providers(&self) -> Vec<Provider> {
+        if Instant::now() < self.ready { Vec::new() } else { vec![self.provider.clone()] }
+    }
+
+    fn unavailable(&self) -> Vec<UnavailableNamespace> {
+        let (name, reason) = ("garden".to_owned(), "its server is still starting".to_owned());
+        let starting = UnavailableNamespace { name, reason, state: Unavailability::Starting };
+        if Instant::now() < self.ready { vec![starting] } else { Vec::new() }
+    }
+
+    fn settled<'a>(&'a self, _: &'a [String]) -> BoxFuture<'a, ()> {
+        Box::pin(tokio::time::sleep_until(self.ready))
     }
 }
 
