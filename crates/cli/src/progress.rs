@@ -21,9 +21,13 @@ impl Progress {
     /// Shows that the next step has begun or ended.
     pub(crate) fn show(&mut self, name: &str) {
         self.done += 1;
+        self.write(&format!("{}/{} {name}", self.done, self.all));
+    }
+
+    /// Replaces the line.
+    pub(crate) fn write(&self, line: &str) {
         if self.is_shown {
-            let Self { done, all, .. } = self;
-            let _ = write!(io::stderr(), "\r\x1b[K{done}/{all} {}", safe_line(name));
+            let _ = write!(io::stderr(), "\r\x1b[K{}", safe_line(line));
         }
     }
 }

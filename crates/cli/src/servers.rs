@@ -8,7 +8,7 @@ use std::mem;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use execbox::Provider;
@@ -25,6 +25,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::files::Files;
 use crate::logins::LoginStore;
+use crate::progress::Progress;
 use crate::prompt::Attended;
 use crate::source::{self, TextError};
 use crate::{report, secrecy};
@@ -371,16 +372,28 @@ pub(crate) fn depth() -> usize {
     env::var(DEPTH).ok().and_then(|depth| depth.parse().ok()).unwrap_or_default()
 }
 
-/// Waits until each server whose namespace `is_needed` selects is ready or has failed. Prints the names of slow ones.
-pub(crate) async fn settled(servers: &Servers, is_needed: impl Fn(&str) -> bool) {
+/// Waits until each server whose namespace `is_needed` selects is ready or has failed. Prints the names of slow ones, and calls
+/// `on_slow` before it goes on to wait for them.
+pub(crate) async fn settled(servers: &Servers, is_needed: impl Fn(&str) -> bool, on_slow: impl FnOnce()) {
+    let since = Instant::now();
     let mut settled = pin!(servers.settled_if(&is_needed));
-    if tokio::time::timeout(QUIET_WAIT, &mut settled).await.is_err() {
-        let missing = servers.status().into_iter().filter(|status| status.state == ServerState::Connecting);
-        let missing = missing.filter(|status| is_needed(&status.namespace));
-        let missing: Vec<String> = missing.map(|status| format!("{:?}", status.name)).collect();
-        report::note(&format_args!("waiting for {} to start …", missing.join(", ")));
-        settled.await;
+    if tokio::time::timeout(QUIET_WAIT, &mut settled).await.is_ok() {
+        return;
     }
+    on_slow();
+    report::note(&format_args!("waiting for {} to start …", starting(servers, &is_needed)));
+    let progress = Progress::new(0);
+    while tokio::time::timeout(PROGRESS_PAUSE, &mut settled).await.is_err() {
+        progress.write(&format!("{}: {} s", starting(servers, &is_needed), since.elapsed().as_secs()));
+    }
+}
+
+/// The names of the servers that are starting.
+fn starting(servers: &Servers, is_needed: impl Fn(&str) -> bool) -> String {
+    let missing = servers.status().into_iter().filter(|status| status.state == ServerState::Connecting);
+    let missing = missing.filter(|status| is_needed(&status.namespace));
+    let missing: Vec<String> = missing.map(|status| format!("{:?}", status.name)).collect();
+    missing.join(", ")
 }
 
 /// The namespaces that a program may use: those that it names, or all if it can reach globals without their names.
@@ -499,6 +512,9 @@ const REACHING_GLOBALS: [&str; 5] = ["Function", "constructor", "eval", "globalT
 
 /// The time that servers have to start before a line is printed.
 const QUIET_WAIT: Duration = Duration::from_secs(3);
+
+/// The pause between lines on a terminal that show how long servers have taken to start.
+const PROGRESS_PAUSE: Duration = Duration::from_secs(1);
 
 /// The maximum number of rejected tools, and of warnings, of a server that are printed one by one.
 const MAX_NOTES: usize = 20;

@@ -16,8 +16,12 @@ pub(crate) struct Cell {
 
 impl Cell {
     pub(crate) fn new(style: Style, text: &str) -> Self {
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        Self { text: safe_line(&text).into_owned(), style }
+        Self { text: safe_line(text).into_owned(), style }
+    }
+
+    /// A cell of the words of a text of several lines.
+    pub(crate) fn of_words(style: Style, text: &str) -> Self {
+        Self::new(style, &text.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 
     /// A cell of at most `max` characters.
@@ -43,25 +47,41 @@ impl Table {
         self.rows.push(cells.into());
     }
 
-    /// The table for standard output. The last column has the rest of the terminal's width, and at least [`MIN_LAST`] columns.
+    /// The lines for standard output. The last column has the rest of the terminal's width, and at least [`MIN_LAST`] columns.
     /// Without a terminal, it has at most [`MAX_LAST`].
     pub(crate) fn lines(&self) -> Vec<String> {
-        self.lines_of(style::width(), Colors::of_stdout())
+        self.cut_lines(style::width(), Colors::of_stdout())
     }
 
-    fn lines_of(&self, width: Option<usize>, colors: Colors) -> Vec<String> {
+    /// The lines for standard output, of any length.
+    pub(crate) fn whole_lines(&self) -> Vec<String> {
+        self.lines_of(&self.widths(), usize::MAX, Colors::of_stdout())
+    }
+
+    fn cut_lines(&self, width: Option<usize>, colors: Colors) -> Vec<String> {
+        let widths = self.widths();
+        let others = widths.split_last().map_or(&[][..], |(_, others)| others);
+        let before: usize = others.iter().filter(|width| **width > 0).map(|width| width + GAP).sum();
+        let rest = width.map_or(MAX_LAST, |width| width.saturating_sub(self.indent + before).max(MIN_LAST));
+        self.lines_of(&widths, rest, colors)
+    }
+
+    /// The widths of the columns.
+    fn widths(&self) -> Vec<usize> {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or_default();
         let widest = |column: usize| self.rows.iter().filter_map(|row| Some(row.get(column)?.text.width())).max();
-        let widths: Vec<_> = (0..columns).map(|column| widest(column).unwrap_or_default()).collect();
-        let before: usize = widths.split_last().map_or(0, |(_, others)| others.iter().map(|width| width + GAP).sum());
-        let rest = width.map_or(MAX_LAST, |width| width.saturating_sub(self.indent + before).max(MIN_LAST));
-        self.rows.iter().map(|row| self.line(row, &widths, rest, colors)).collect()
+        (0..columns).map(|column| widest(column).unwrap_or_default()).collect()
+    }
+
+    fn lines_of(&self, widths: &[usize], rest: usize, colors: Colors) -> Vec<String> {
+        self.rows.iter().map(|row| self.line(row, widths, rest, colors)).collect()
     }
 
     fn line(&self, row: &[Cell], widths: &[usize], rest: usize, colors: Colors) -> String {
         let mut line = " ".repeat(self.indent);
         let mut gap = 0;
-        for (column, cell) in row.iter().enumerate() {
+        let cells = row.iter().enumerate().filter(|(column, _)| widths[*column] > 0);
+        for (column, cell) in cells {
             let is_last = column + 1 == widths.len();
             let text = if is_last { cut_to_width(&cell.text, rest) } else { cell.text.clone() };
             if !text.is_empty() {
@@ -103,7 +123,7 @@ mod tests {
 
     fn table() -> Table {
         let mut table = Table::new(2);
-        table.row([Cell::new(NAME, "a"), Cell::new(PLAIN, ""), Cell::new(PLAIN, "one\x1b[2J line\nof text")]);
+        table.row([Cell::new(NAME, "a"), Cell::new(PLAIN, ""), Cell::of_words(PLAIN, "one\x1b[2J line\nof text")]);
         table.row([Cell::new(NAME, "天気"), Cell::new(PLAIN, "x"), Cell::new(PLAIN, "天気天気天気天気天気天気")]);
         table
     }
@@ -111,15 +131,22 @@ mod tests {
     #[test]
     fn the_last_column_is_cut_to_the_width() {
         assert_eq!(
-            table().lines_of(Some(27), Colors(false)),
+            table().cut_lines(Some(27), Colors(false)),
             ["  a        one\\u001b[2J lin…", "  天気  x  天気天気天気天…"],
         );
-        assert_eq!(table().lines_of(Some(1), Colors(false))[0], "  a        one\\u001b[2J li…");
-        assert_eq!(table().lines_of(None, Colors(false))[0], "  a        one\\u001b[2J line of text");
+        assert_eq!(table().cut_lines(Some(1), Colors(false))[0], "  a        one\\u001b[2J li…");
+        assert_eq!(table().cut_lines(None, Colors(false))[0], "  a        one\\u001b[2J line of text");
+    }
+
+    #[test]
+    fn columns_without_text_take_no_space() {
+        let mut table = Table::new(0);
+        table.row([Cell::new(NAME, "a"), Cell::new(PLAIN, ""), Cell::new(PLAIN, "b")]);
+        assert_eq!(table.cut_lines(None, Colors(false)), ["a  b"]);
     }
 
     #[test]
     fn styles_do_not_change_the_columns() {
-        assert_eq!(table().lines_of(None, Colors(true))[1], "  \x1b[36m天気\x1b[0m  x  天気天気天気天気天気天気");
+        assert_eq!(table().cut_lines(None, Colors(true))[1], "  \x1b[36m天気\x1b[0m  x  天気天気天気天気天気天気");
     }
 }

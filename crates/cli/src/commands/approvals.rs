@@ -5,8 +5,9 @@ use std::io;
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
-use execbox::core::text::{Keep, cut, escape};
+use execbox::core::text::{Keep, escape};
 use execbox_mcp::Pattern;
+use serde::Serialize;
 
 use crate::always::AlwaysError;
 use crate::approvals::{self, Request, Response, WaitingApproval};
@@ -14,8 +15,9 @@ use crate::error::{CliError, CommandError, SystemError};
 use crate::exit::Exit;
 use crate::gateways::{self, GatewaysError};
 use crate::prompt::{Attended, Terminal};
-use crate::report;
+use crate::table::{Cell, Table};
 use crate::terminal::{safe, safe_line};
+use crate::{report, style};
 
 /// List, approve and refuse calls of running gateways that wait for approval (`execbox mcp --ask`)
 ///
@@ -115,15 +117,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, CommandError> {
 
 fn list(json: bool) -> Result<Exit, CommandError> {
     let calls = pending()?;
-    let text = match json {
-        true => serde_json::to_string(&calls).map_err(|error| SystemError::Output(error.into()))?,
-        false if calls.is_empty() => {
-            report::note(&"no call waits for approval");
-            return Ok(Exit::Success);
-        }
-        false => calls.iter().map(line).collect::<Vec<_>>().join("\n"),
-    };
-    report::print(&text).map_err(SystemError::Output)?;
+    if !json && calls.is_empty() {
+        report::note(&"no call waits for approval");
+        return Ok(Exit::Success);
+    }
+    let printed = if json { print_json(&calls) } else { report::print_lines(&table(&calls).lines()) };
+    printed.map_err(SystemError::Output)?;
     Ok(Exit::Success)
 }
 
@@ -228,9 +227,9 @@ fn watch(json: bool) -> Result<Exit, CommandError> {
             if let Some(mut terminal) = Terminal::open(Attended::InputOrError).filter(|_| !json) {
                 ask(&mut terminal, &call)?;
             } else {
-                let json = json.then(|| serde_json::to_string(&call)).transpose();
-                let text = json.map_err(|error| SystemError::Output(error.into()))?;
-                report::print(&text.unwrap_or_else(|| line(&call))).map_err(SystemError::Output)?;
+                let table = || report::print_lines(&table(std::slice::from_ref(&call)).lines());
+                let printed = if json { print_json(&call) } else { table() };
+                printed.map_err(SystemError::Output)?;
             }
         }
         std::thread::sleep(PAUSE);
@@ -297,13 +296,28 @@ fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
-/// A line of the list: `4711.3  shop.delete_order  ci  12s  {"order_id":"A17"}`, where `ci` is the name of a client that has one.
-fn line(call: &WaitingApproval) -> String {
+fn print_json(value: &impl Serialize) -> io::Result<()> {
+    report::print(&serde_json::to_string(value).map_err(io::Error::other)?)
+}
+
+/// A line for each call: `4711.3  shop.delete_order  ci  12s  {"order_id":"A17"}`, where `ci` is the name of a client that has one.
+fn table(calls: &[WaitingApproval]) -> Table {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let age = humantime::format_duration(Duration::from_secs(now.as_secs().saturating_sub(call.since_ms / 1000)));
-    let client = call.client.as_ref().map(|client| format!("{client}  ")).unwrap_or_default();
-    let line = format!("{}  {}  {client}{age}  {}", call.id, call.tool, cut(&call.arguments, MAX_ARGUMENTS));
-    escape(&line, Keep::Nothing).into_owned()
+    let mut table = Table::new(0);
+    for call in calls {
+        let age = humantime::format_duration(Duration::from_secs(now.as_secs().saturating_sub(call.since_ms / 1000)));
+        let client = call.client.as_ref().map(ToString::to_string).unwrap_or_default();
+        // No character of a call may mislead the person who approves it.
+        let cell = |style, text: &str| Cell::new(style, &escape(text, Keep::Nothing));
+        table.row([
+            cell(style::TITLE, &call.id),
+            cell(style::NAME, &call.tool),
+            cell(style::PLAIN, &client),
+            cell(style::DETAIL, &age.to_string()),
+            cell(style::PLAIN, &call.arguments),
+        ]);
+    }
+    table
 }
 
 /// What programs learn about calls that are refused without a reason.
@@ -311,9 +325,6 @@ const REFUSED: &str = "the user refused the call";
 
 /// The pause between looks for new calls.
 const PAUSE: Duration = Duration::from_millis(300);
-
-/// The maximum number of characters of arguments in a line.
-const MAX_ARGUMENTS: usize = 100;
 
 const EXIT_CODES: &str = "\
 Exit codes:

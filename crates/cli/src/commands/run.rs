@@ -149,7 +149,7 @@ impl Job {
             let used = servers::used_namespaces(&self.config, &self.source.code);
             let is_used = |namespace: &str| used.iter().any(|name| name == namespace);
             tokio::select! {
-                () = servers::settled(&servers, is_used) => {}
+                () = servers::settled(&servers, is_used, || ()) => {}
                 () = cancellation.cancelled() => {}
             }
             servers::print_failures(&servers, is_used);

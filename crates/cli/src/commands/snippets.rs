@@ -9,9 +9,10 @@ use serde_json::json;
 
 use crate::error::{CliError, CommandError, SystemError};
 use crate::exit::Exit;
-use crate::report;
 use crate::state::{StateFile, StateFileError, StateOptionError};
-use crate::terminal::{safe, safe_line};
+use crate::table::{Cell, Table};
+use crate::terminal::safe;
+use crate::{report, style};
 
 /// List, show and delete the snippets that programs have saved (`execbox mcp --state FILE`)
 #[derive(Debug, Args)]
@@ -108,13 +109,13 @@ fn list(file: &StateFile, is_json: bool) -> Result<Option<String>, CommandError>
         report::note(&"no snippet is saved");
         return Ok(None);
     }
-    let width = snippets.iter().map(|(name, _)| cut(name, MAX_NAME).chars().count()).max().unwrap_or_default();
-    let line = |(name, description): &(String, String)| {
-        let first = description.lines().next().unwrap_or_default();
-        let line = format!("{:width$}  {}", cut(name, MAX_NAME), cut(first, MAX_DESCRIPTION));
-        safe_line(line.trim_end()).into_owned()
-    };
-    Ok(Some(snippets.iter().map(line).collect::<Vec<_>>().join("\n")))
+    let mut table = Table::new(0);
+    for (name, description) in &snippets {
+        let first = Cell::new(style::PLAIN, description.lines().next().unwrap_or_default());
+        table.row([Cell::cut(style::NAME, name, MAX_NAME), first]);
+    }
+    report::print_lines(&table.lines()).map_err(SystemError::Output)?;
+    Ok(None)
 }
 
 fn delete(file: &StateFile, path: &Path, name: &str) -> Result<Option<String>, CommandError> {
@@ -143,9 +144,8 @@ fn unknown(path: &Path, name: &str) -> SnippetsError {
     SnippetsError::Unknown { name: cut(name, MAX_NAME), path: path.display().to_string() }
 }
 
-/// The maximum widths of columns, and the maximum length of a name in errors, in characters.
+/// The maximum length of a name in the list and in errors, in characters.
 const MAX_NAME: usize = 64;
-const MAX_DESCRIPTION: usize = 120;
 
 const EXIT_CODES: &str = "\
 Examples:

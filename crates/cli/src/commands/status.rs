@@ -2,14 +2,16 @@
 
 use std::time::{Duration, SystemTime};
 
+use anstyle::Style;
 use clap::Args;
-use execbox::core::text::cut;
 
 use crate::error::{CommandError, SystemError};
 use crate::exit::Exit;
-use crate::gateways::{self, Gateway, Server};
+use crate::gateways::{self, Gateway, Server, State};
 use crate::report;
 use crate::servers::tools_of;
+use crate::style::{self, Colors};
+use crate::table::{Cell, Table};
 use crate::terminal::safe_line;
 
 /// Show the running gateways (`execbox mcp`) of this user and the state of their servers
@@ -23,46 +25,65 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let gateways = gateways::list()?;
-    let text = match arguments.json {
-        true => serde_json::to_string(&gateways).map_err(|error| SystemError::Output(error.into()))?,
-        false if gateways.is_empty() => {
-            report::note(&"no gateway is running");
-            return Ok(Exit::Success);
-        }
-        false => gateways.iter().map(table).collect::<Vec<_>>().join("\n\n"),
+    let printed = if arguments.json {
+        let text = serde_json::to_string(&gateways).map_err(|error| SystemError::Output(error.into()))?;
+        report::print(&text)
+    } else if gateways.is_empty() {
+        report::note(&"no gateway is running");
+        Ok(())
+    } else {
+        let blocks: Vec<_> = gateways.iter().map(lines).collect();
+        report::print_lines(&blocks.join(&String::new()))
     };
-    report::print(&text).map_err(SystemError::Output)?;
+    printed.map_err(SystemError::Output)?;
     Ok(Exit::Success)
 }
 
-/// The text about a gateway, with a line for each of its servers.
-fn table(gateway: &Gateway) -> String {
+/// The lines about a gateway and its servers.
+fn lines(gateway: &Gateway) -> Vec<String> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let age = Duration::from_secs(now.as_secs().saturating_sub(gateway.started_ms / 1000));
     let age = humantime::format_duration(age);
-    let mut lines = vec![format!("gateway {}: {}, running for {age}", gateway.pid, gateway.serves)];
+    let colors = Colors::of_stdout();
+    let title = format!("gateway {}: {}, running for {age}", gateway.pid, gateway.serves);
+    let mut lines = vec![colors.paint(style::TITLE, &safe_line(&title))];
     if let Some(error) = &gateway.reload_error {
-        lines.push(format!("  configuration not reloaded: {}", error.lines().next().unwrap_or_default()));
+        let text = format!("configuration not reloaded: {}", error.lines().next().unwrap_or_default());
+        lines.push(format!("  {}", colors.paint(style::ERROR, &safe_line(&text))));
     }
-    let name = |server: &Server| cut(&server.namespace, MAX_NAME);
-    let width = gateway.servers.iter().map(|server| name(server).chars().count()).max().unwrap_or_default();
+    let mut table = Table::new(2);
     for server in &gateway.servers {
-        let tools = server.tools.map(tools_of);
-        let detail = server.reason.clone().or(tools).unwrap_or_default();
-        let mut detail = detail.lines();
-        let first = detail.next().unwrap_or_default();
-        lines.push(format!("  {:width$}  {:8}  {first}", name(server), server.state.name()));
-        let output: Vec<_> = detail.filter(|line| is_output(line)).collect();
-        lines.extend(
-            output.iter().skip(output.len().saturating_sub(MAX_OUTPUT)).map(|line| format!("    {}", line.trim())),
-        );
-        lines.extend(server.notes.iter().take(MAX_NOTES).map(|note| format!("    {note}")));
-        if let Some(more) = server.notes.len().checked_sub(MAX_NOTES + 1) {
-            lines.push(format!("    {} more: see `execbox status --json`", more + 1));
-        }
+        let text = server.reason.clone().or(server.tools.map(tools_of)).unwrap_or_default();
+        let name = Cell::cut(style::NAME, &server.namespace, MAX_NAME);
+        let first = Cell::new(style::PLAIN, text.lines().next().unwrap_or_default());
+        table.row([name, Cell::new(state_style(server.state), server.state.name()), first]);
     }
-    let lines: Vec<_> = lines.iter().map(|line| safe_line(line.trim_end()).into_owned()).collect();
-    lines.join("\n")
+    for (line, server) in table.whole_lines().into_iter().zip(&gateway.servers) {
+        lines.push(line);
+        lines.extend(details(server).iter().map(|line| format!("    {}", safe_line(line.trim()))));
+    }
+    lines
+}
+
+/// The lines below that of a server: what it wrote before it failed, and notes.
+fn details(server: &Server) -> Vec<String> {
+    let text = server.reason.as_deref().unwrap_or_default();
+    let output: Vec<_> = text.lines().skip(1).filter(|line| is_output(line)).map(str::to_owned).collect();
+    let mut details = output[output.len().saturating_sub(MAX_OUTPUT)..].to_vec();
+    details.extend(server.notes.iter().take(MAX_NOTES).cloned());
+    if let Some(more) = server.notes.len().checked_sub(MAX_NOTES + 1) {
+        details.push(format!("{} more: see `execbox status --json`", more + 1));
+    }
+    details
+}
+
+fn state_style(state: State) -> Style {
+    match state {
+        State::Ready => style::SUCCESS,
+        State::Failed => style::ERROR,
+        State::Starting | State::Skipped => style::WARNING,
+        State::Closed => style::PLAIN,
+    }
 }
 
 /// Whether a line of the standard error of a failed server is shown: no frame of a stack, no punctuation.

@@ -4,7 +4,6 @@ use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
-use execbox::core::text::cut;
 use execbox::declarations::{self, ToolSignature};
 use execbox::{CancellationToken, Provider};
 use execbox_mcp::server::{Catalog, FoundTool, Query, UnavailableNamespace};
@@ -12,10 +11,9 @@ use execbox_mcp::upstream::UpstreamOptions;
 
 use crate::error::{CliError, CommandError, SystemError};
 use crate::exit::Exit;
-use crate::servers::{self, Purpose, ServerArguments};
-use crate::stub;
-use crate::terminal::safe_line;
-use crate::{interrupt, report};
+use crate::servers::{self, Purpose, ServerArguments, tools_of};
+use crate::table::{Cell, Table};
+use crate::{interrupt, report, stub, style};
 
 /// List or search the tools of MCP servers
 #[derive(Debug, Args)]
@@ -46,16 +44,29 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
-    let loaded = load(&arguments.servers, &arguments.tools)?;
+    // The list of all tools is printed in two parts if servers are slow to start; matches are ranked together.
+    let is_list = arguments.query.is_empty() && arguments.limit.is_none() && !arguments.json;
+    let mut printed = Vec::new();
+    let mut loaded = load(&arguments.servers, &arguments.tools, |ready| {
+        if is_list && print_table(&find(arguments, ready)).is_ok() {
+            printed.extend(ready.iter().map(|provider| provider.name().to_owned()));
+        }
+    })?;
     if let Some(name) = &arguments.namespace {
         loaded.check_namespace(name)?;
     }
-    let found = find(arguments, &loaded.providers);
-    let printed = match arguments.json {
-        true => print_json(found, &loaded.providers),
-        false => print_table(&found),
-    };
-    printed.map_err(SystemError::Output)?;
+    let all = find(arguments, &loaded.providers);
+    if arguments.json {
+        print_json(all, &loaded.providers).map_err(SystemError::Output)?;
+        return Ok(loaded.exit());
+    }
+    loaded.providers.retain(|provider| !printed.iter().any(|name| name == provider.name()));
+    print_table(&find(arguments, &loaded.providers)).map_err(SystemError::Output)?;
+    if !all.is_empty() {
+        report::note(&count(&all));
+    } else if !loaded.has_failures {
+        report::note(&"no matching tools");
+    }
     Ok(loaded.exit())
 }
 
@@ -101,18 +112,24 @@ fn one_of(names: &[String]) -> String {
     }
 }
 
-/// Starts the servers, lists their tools, and prints which servers failed.
-pub(super) fn load(arguments: &ServerArguments, stubs: &[PathBuf]) -> Result<Loaded, CommandError> {
+/// Starts the servers, lists their tools, and prints which servers failed. If servers are slow to start, `on_slow` gets the providers
+/// of the others.
+pub(super) fn load(
+    arguments: &ServerArguments,
+    stubs: &[PathBuf],
+    mut on_slow: impl FnMut(&[Provider]),
+) -> Result<Loaded, CommandError> {
     let stubs = stub::load(stubs)?;
     let config = servers::read(arguments, &stubs, Purpose::Once)?.config;
     if config.servers.is_empty() && config.skipped.is_empty() && stubs.is_empty() {
         return Err(servers::none(arguments).into());
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let list = async |cancellation: CancellationToken| {
+    let mut list = async |cancellation: CancellationToken| {
         let servers = servers::start(&config, UpstreamOptions::default(), None);
+        let on_slow = || on_slow(&servers::all_providers(&stubs, &servers));
         tokio::select! {
-            () = servers::settled(&servers, |_| true) => {}
+            () = servers::settled(&servers, |_| true, on_slow) => {}
             () = cancellation.cancelled() => return Err(SystemError::Interrupted.into()),
         }
         let has_failures = servers::print_failures(&servers, |_| true);
@@ -163,29 +180,44 @@ fn print_json(mut found: Vec<FoundTool>, providers: &[Provider]) -> io::Result<(
     report::print(&serde_json::to_string(&found).map_err(io::Error::other)?)
 }
 
-/// Prints a line for each tool: its name and the beginning of its description.
+/// Prints a line for each tool: its name, its effect and the beginning of its description.
 fn print_table(found: &[FoundTool]) -> io::Result<()> {
-    let names: Vec<String> = found.iter().map(|tool| format!("{}.{}", tool.namespace, tool.name)).collect();
-    let width = names.iter().map(String::len).max().unwrap_or_default().min(MAX_NAME);
-    let lines = names.iter().zip(found).map(|(name, tool)| {
-        let summary = tool.description.split_whitespace().collect::<Vec<_>>().join(" ");
-        let summary = cut(&summary, MAX_SUMMARY);
-        safe_line(format!("{name:width$}  {summary}").trim_end()).into_owned()
-    });
-    let lines: Vec<String> = lines.collect();
-    if lines.is_empty() {
-        report::note(&"no matching tools");
-        return Ok(());
+    let mut table = Table::new(0);
+    for tool in found {
+        let (effect, style) = match tool.effect {
+            Some(effect @ "destructive") => (effect, style::ERROR),
+            Some("readOnly") => ("read-only", style::SUCCESS),
+            effect => (effect.unwrap_or_default(), style::PLAIN),
+        };
+        let name = format!("{}.{}", tool.namespace, tool.name);
+        table.row([
+            Cell::new(style::NAME, &name),
+            Cell::new(style, effect),
+            Cell::of_words(style::PLAIN, &tool.description),
+        ]);
     }
-    report::print(&lines.join("\n"))
+    report::print_lines(&table.lines())
+}
+
+/// The number of tools, and that of each namespace: `14 tools: shop 8, time 6`.
+fn count(found: &[FoundTool]) -> String {
+    let mut namespaces: Vec<(&str, usize)> = Vec::new();
+    for tool in found {
+        match namespaces.iter_mut().find(|(name, _)| *name == tool.namespace) {
+            Some((_, count)) => *count += 1,
+            None => namespaces.push((&tool.namespace, 1)),
+        }
+    }
+    let parts: Vec<_> = namespaces.iter().take(MAX_COUNTED).map(|(name, count)| format!("{name} {count}")).collect();
+    let more = namespaces.len().checked_sub(MAX_COUNTED + 1).map(|more| format!(" and {} more", more + 1));
+    format!("{}: {}{}", tools_of(found.len()), parts.join(", "), more.unwrap_or_default())
 }
 
 /// The maximum number of tools of one page of the catalog.
 const PAGE: usize = 50;
 
-/// The maximum widths of the columns of the table, in characters.
-const MAX_NAME: usize = 48;
-const MAX_SUMMARY: usize = 100;
+/// The maximum number of namespaces whose tools are counted.
+const MAX_COUNTED: usize = 20;
 
 const EXAMPLES: &str = "\
 Examples:

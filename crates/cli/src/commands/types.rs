@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
-    let loaded = tools::load(&arguments.servers, &arguments.tools)?;
+    let loaded = tools::load(&arguments.servers, &arguments.tools, |_| ())?;
     for name in &arguments.namespaces {
         loaded.check_namespace(name)?;
     }

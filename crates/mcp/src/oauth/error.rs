@@ -172,7 +172,7 @@ impl fmt::Display for RequestProblem {
         match self {
             Self::Redirect(to) => write!(f, "redirects to {to}, which is not followed"),
             Self::TooLong => write!(f, "response longer than {} KiB", super::http::MAX_BODY >> 10),
-            Self::TimedOut(limit) => write!(f, "no response within {} ms", limit.as_millis()),
+            Self::TimedOut(limit) => write!(f, "no response within {}", humantime::format_duration(*limit)),
             Self::Status(status) => f.write_str(&status_text(*status)),
             Self::Insecure => f.write_str("not encrypted; OAuth needs https"),
             Self::Local => {

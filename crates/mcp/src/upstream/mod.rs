@@ -208,7 +208,7 @@ fn transport_reason(error: &DynamicTransportError, disconnect: &Disconnect, secr
 }
 
 fn no_response(timeout: std::time::Duration) -> String {
-    format!("no response within {} ms", timeout.as_millis())
+    format!("no response within {}", humantime::format_duration(timeout))
 }
 
 /// The maximum length of an error message of a server, in characters.

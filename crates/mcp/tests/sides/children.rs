@@ -218,7 +218,7 @@ async fn a_child_that_fails_to_start_reports_its_last_lines_of_standard_error() 
     );
     assert_eq!(
         open("echo waiting for a key >&2; exec sleep 1000", Duration::from_secs(1)).await,
-        "MCP server \"sh\": no response within 1000 ms; last lines of standard error:\n  waiting for a key"
+        "MCP server \"sh\": no response within 1s; last lines of standard error:\n  waiting for a key"
     );
     assert_eq!(
         open("exec >&-; sleep 1000", long).await,

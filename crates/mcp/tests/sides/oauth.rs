@@ -274,7 +274,7 @@ async fn redirects_long_and_slow_responses_of_discovery_are_rejected() {
             .to_string()
     };
     let message = started(url.clone()).await;
-    assert_eq!(message, format!("{}: no response within 100 ms", url.strip_suffix("/mcp").unwrap()));
+    assert_eq!(message, format!("{}: no response within 100ms", url.strip_suffix("/mcp").unwrap()));
     tokio::spawn(async move {
         let mut streams = Vec::new();
         while let Ok((mut stream, _)) = silent.accept().await {
@@ -284,7 +284,7 @@ async fn redirects_long_and_slow_responses_of_discovery_are_rejected() {
         }
     });
     let message = started(url).await;
-    assert!(message.ends_with("no response within 100 ms"), "{message}");
+    assert!(message.ends_with("no response within 100ms"), "{message}");
 }
 
 #[tokio::test]

@@ -279,7 +279,7 @@ async fn connecting_times_out() {
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let options = UpstreamOptions { connect_timeout: Duration::from_millis(100), ..UpstreamOptions::default() };
     let error = open(&url, options).await.unwrap_err().to_string();
-    assert_eq!(error, "MCP server \"far\": no response within 100 ms");
+    assert_eq!(error, "MCP server \"far\": no response within 100ms");
 }
 
 #[tokio::test]

@@ -378,7 +378,7 @@ async fn servers_do_not_ask_without_an_end() {
     assert_eq!(failure("await crm.nag({ count: 9 })").await, format!("crm.nag {required} more than 8 answers at once"));
     assert_eq!(client.questions.lock().unwrap().len(), 10, "no question is asked");
     let stalled = failure("await crm.stall({})").await;
-    assert_eq!(stalled, "crm.stall failed (line 1): no response within 1000 ms");
+    assert_eq!(stalled, "crm.stall failed (line 1): no response within 1s");
 }
 
 /// Otherwise, each call of a program could keep as much as one answer may have.
