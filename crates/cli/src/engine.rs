@@ -13,14 +13,17 @@ use crate::units::Time;
 
 /// The options that choose the engine of a command's programs.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Isolation")]
 pub(crate) struct EngineArguments {
-    /// Run programs with ENGINE: `quickjs`; `v8`, in child processes, for programs that compute for long; or `auto`: QuickJS,
-    /// and V8 for a program that computes for long before its first call, which is started again [default: quickjs]
-    #[arg(long, value_name = "ENGINE")]
+    /// Run programs with ENGINE: `quickjs`, `v8` or `auto` [default: quickjs]
+    ///
+    /// `v8` runs in child processes and is for programs that compute for long. `auto` is QuickJS, and V8 for a program that
+    /// computes for long before its first call, which is started again.
+    #[arg(long, value_name = "ENGINE", hide_short_help = true)]
     engine: Option<EngineChoice>,
 
-    /// With `--engine auto`, start programs again that have computed for TIME before their first call [default: 250ms]
-    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    /// With `--engine auto`, start programs again that compute for TIME before a call [default: 250ms]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, hide_short_help = true)]
     auto_cpu: Option<Time>,
 }
 
@@ -127,7 +130,7 @@ impl fmt::Display for Engine {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EngineError {
     #[error(
-        "this execbox is built without the engine {0}; `cargo install execbox-cli --features {0}` builds one with it"
+        "this execbox is built without the engine {0}; in a checkout, `cargo install --path crates/cli --features {0}` builds one with it"
     )]
     NotBuilt(Engine),
     #[error("--auto-cpu needs --engine auto: with other engines, no program is started again")]

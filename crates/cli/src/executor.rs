@@ -23,20 +23,25 @@ use crate::jail;
 use crate::token::{Role, TokenSource};
 
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Isolation")]
 pub(crate) struct ExecutorArguments {
-    /// Run the program on this executor: inline, worker, process or remote=ADDRESS [default: inline; process with `--engine v8`]
+    /// Run the program inline, on a worker, in a process or at remote=ADDRESS [default: inline]
+    ///
+    /// With `--engine v8`, the default is process.
     #[arg(long, value_name = "EXECUTOR")]
     executor: Option<ExecutorKind>,
 
     #[command(flatten)]
     engine: EngineArguments,
 
-    /// Present the token in FILE to the remote runner [default: the token in `EXECBOX_REMOTE_TOKEN`]
-    #[arg(long, value_name = "FILE", requires = "executor")]
+    /// Present the token in FILE to the remote runner [default: `$EXECBOX_REMOTE_TOKEN`]
+    #[arg(long, value_name = "FILE", requires = "executor", hide_short_help = true)]
     token_file: Option<PathBuf>,
 
-    /// Lock child processes: `required` fails if the system lacks a layer, `best-effort` uses the layers that the system has, `off` none
-    #[arg(long, value_name = "MODE", default_value_t = Mode::default())]
+    /// Lock child processes: `required`, `best-effort` or `off`
+    ///
+    /// `required` fails if the system lacks a layer, `best-effort` uses the layers that the system has.
+    #[arg(long, value_name = "MODE", default_value_t = Mode::default(), hide_short_help = true)]
     jail: Mode,
 }
 

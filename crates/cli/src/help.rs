@@ -11,7 +11,7 @@ use execbox::core::hint;
 use crate::commands::Command;
 use crate::style;
 
-/// Run JavaScript and TypeScript written by language models, in a sandbox, next to real tools
+/// Run code written by language models in a sandbox, next to real tools
 #[derive(Debug, Parser)]
 #[command(name = "execbox", version, after_help = EXAMPLES, max_term_width = MAX_WIDTH)]
 pub(crate) struct Arguments {

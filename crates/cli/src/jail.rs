@@ -17,11 +17,13 @@ use crate::units::Size;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Jail")]
 pub(crate) struct RunnerJailArguments {
-    /// Lock the process: `required` fails if the system lacks a layer, `best-effort` reports it, `off` locks nothing
+    /// Lock the process: `required`, `best-effort` or `off`
+    ///
+    /// `required` fails if the system lacks a layer, `best-effort` reports it.
     #[arg(long, value_name = "MODE", default_value_t = Mode::default())]
     jail: Mode,
 
-    /// Limit the memory of the process to SIZE; a plain number is bytes [default: 4GiB on standard input and output]
+    /// Limit the memory of the process to SIZE; a plain number is bytes [default: 4GiB without `--listen`]
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     jail_memory: Option<Size>,
 

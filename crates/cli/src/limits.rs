@@ -128,6 +128,7 @@ fn argument<O: LimitOptions>(limit: &Limit, option: String) -> Arg {
         Unit::Count => ("COUNT", value_parser!(u64).into()),
     };
     let arg = Arg::new(limit.field).long(option).value_name(unit).value_parser(parser).help_heading(O::HEADING);
+    let arg = arg.hide_short_help(!matches!(limit.field, "timeout" | "memory_bytes"));
     let arg = O::refine(arg.allow_negative_numbers(true));
     let default = limit.get(&O::defaults()).filter(|default| Some(*default) != limit.get(&Limits::unlimited()));
     match default {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use clap::Args;
+use execbox::core::hint::near;
 use execbox::core::text::{Keep, escape_json};
 use execbox::events::Verdict;
 use execbox::policy::{Answer, Ask, AuditRecord, Decision, NamedLine, Policy, ProposedCall, Questions};
@@ -30,20 +31,24 @@ use crate::terminal::safe_line;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Approvals")]
 pub(crate) struct PolicyArguments {
-    /// Ask a person before calls of these tools: `destructive` (or unknown), `writes`, `all`, or `github.delete_*` (repeatable)
+    /// Ask before calls of tools: `destructive`, `writes`, `all` or `github.delete_*` (repeatable)
+    ///
+    /// `destructive` includes tools whose servers do not state what their calls do.
     #[arg(long, value_name = "TOOLS")]
     ask: Vec<String>,
 
-    /// Never ask for tools that match: `github.get_*`; overrides --ask (repeatable)
-    #[arg(long, value_name = "SERVER.TOOL")]
+    /// Never ask for tools that match: `github.get_*`; overrides `--ask` (repeatable)
+    #[arg(long, value_name = "SERVER.TOOL", hide_short_help = true)]
     always_allow: Vec<String>,
 
-    /// Ask once for each tool whose server does not say what its calls do, instead of before each call
-    #[arg(long)]
+    /// Ask once for each tool whose server does not state what its calls do
+    #[arg(long, hide_short_help = true)]
     ask_once: bool,
 
-    /// Append every decision about a call to FILE, as a line of JSON; calls that cannot be recorded are not made
-    #[arg(long, value_name = "FILE")]
+    /// Append every decision about a call to FILE, as a line of JSON
+    ///
+    /// Calls that cannot be recorded are not made.
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     audit_log: Option<PathBuf>,
 }
 
@@ -51,6 +56,8 @@ pub(crate) struct PolicyArguments {
 pub(crate) enum PolicyError {
     #[error(transparent)]
     Pattern(ServersError),
+    #[error("invalid --ask {text:?}: expected {}{}", ask_forms(.servers), did_you_mean(.near))]
+    Ask { text: String, servers: Vec<String>, near: Option<&'static str> },
     #[error("--audit-log: {}", reason(.0))]
     AuditLog(#[from] io::Error),
     #[error("--audit-log: {0}")]
@@ -58,6 +65,28 @@ pub(crate) enum PolicyError {
 }
 
 impl CliError for PolicyError {}
+
+/// The error for a value of `--ask` that is neither the name of an effect nor a pattern.
+fn ask_error(text: &str, error: PolicyError) -> PolicyError {
+    match error {
+        PolicyError::Pattern(ServersError::Pattern { servers, .. }) => {
+            PolicyError::Ask { text: text.to_owned(), servers, near: near(text, AskEffect::NAMES.into_iter()) }
+        }
+        error => error,
+    }
+}
+
+fn ask_forms(servers: &[String]) -> String {
+    let pattern = match servers {
+        [] => String::new(),
+        servers => format!(" or SERVER.TOOL, where SERVER is one of {}", servers.join(", ")),
+    };
+    format!("{}{pattern}", AskEffect::NAMES.join(", "))
+}
+
+fn did_you_mean(near: &Option<&str>) -> String {
+    near.map(|near| format!("; did you mean {near}?")).unwrap_or_default()
+}
 
 /// The policy that the arguments describe.
 pub(crate) struct PolicySource {
@@ -90,7 +119,7 @@ impl PolicySource {
         for text in &arguments.ask {
             match AskEffect::named(text) {
                 Some(_) => ask.add(text),
-                None => ask.tools.push(read("--ask", text)?),
+                None => ask.tools.push(read("--ask", text).map_err(|error| ask_error(text, error))?),
             }
         }
         for text in &arguments.always_allow {

@@ -73,27 +73,42 @@ pub(crate) fn note_dropped_logs(dropped: u64, kept: usize, limits: &Limits, char
     }
 }
 
-/// Prints the resources that an execution used, in one line.
+/// Prints the resources that an execution used.
 pub(crate) fn print_usage(usage: &Usage, duration: Duration) {
-    write_detail(&usage_text(usage, duration));
+    usage_lines(usage, duration).iter().for_each(|line| write_detail(line));
 }
 
-fn usage_text(usage: &Usage, duration: Duration) -> String {
-    let time = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1000.0);
-    let mut text = format!("usage: {}", time(duration));
-    for (spent, what) in [(usage.cpu_time, "computing"), (usage.host_wait, "waiting for calls")] {
-        text += &spent.map(|spent| format!(", {} {what}", time(spent))).unwrap_or_default();
-    }
-    text += &format!("; {} calls, {} at once", usage.calls, usage.peak_calls_in_flight);
-    let sizes = [
-        (usage.peak_memory_bytes, "memory"),
-        (usage.peak_host_memory_bytes, "host memory"),
-        (Some(usage.bytes_in), "in"),
-        (Some(usage.bytes_out), "out"),
-        (Some(usage.source_bytes), "source"),
+/// A line for each resource that was used: `calls     3, 2 at once`.
+fn usage_lines(usage: &Usage, duration: Duration) -> Vec<String> {
+    let time = |time: Duration, what| format!("{:.1} ms{what}", time.as_secs_f64() * 1000.0);
+    let size = |bytes: u64, what| (bytes > 0).then(|| format!("{}{what}", bytes_text(bytes)));
+    let count = |count: u64, what| (count > 0).then(|| format!("{count}{what}"));
+    let at_once = usage.peak_calls_in_flight;
+    let rows = [
+        (
+            "time",
+            vec![
+                Some(time(duration, "")),
+                usage.cpu_time.map(|spent| time(spent, " computing")),
+                usage.host_wait.filter(|_| usage.calls > 0).map(|spent| time(spent, " waiting for calls")),
+            ],
+        ),
+        ("calls", vec![count(usage.calls, ""), count(at_once, " at once")]),
+        (
+            "memory",
+            vec![
+                usage.peak_memory_bytes.and_then(|bytes| size(bytes, "")),
+                usage.peak_host_memory_bytes.and_then(|bytes| size(bytes, " on the host")),
+            ],
+        ),
+        (
+            "data",
+            vec![size(usage.bytes_in, " in"), size(usage.bytes_out, " out"), size(usage.source_bytes, " of source")],
+        ),
     ];
-    let sizes = sizes.into_iter().filter_map(|(bytes, what)| Some(format!("{} {what}", bytes_text(bytes?))));
-    text + "; " + &sizes.collect::<Vec<_>>().join(", ")
+    let rows = rows.map(|(name, parts)| (name, parts.into_iter().flatten().collect::<Vec<_>>()));
+    let used = rows.into_iter().filter(|(_, parts)| !parts.is_empty());
+    used.map(|(name, parts)| format!("{name:<8}{}", parts.join(", "))).collect()
 }
 
 /// Prints the whole result as one line of JSON.

@@ -30,22 +30,31 @@ use crate::prompt::Attended;
 use crate::source::{self, TextError};
 use crate::{report, secrecy};
 
-#[derive(Debug, Args)]
+/// The servers of a command.
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "MCP servers")]
-pub(crate) struct ServerArguments {
-    /// Use the MCP servers in FILE, a configuration of an MCP client with `mcpServers` (repeatable)
+pub(crate) struct ServerSources {
+    /// Use the MCP servers in FILE, as MCP clients write it: `{"mcpServers": …}` (repeatable)
     #[arg(long, value_name = "FILE")]
     config: Vec<PathBuf>,
 
-    /// Use this server: `NAME=COMMAND ARGUMENTS`, started without a shell, or `NAME=https://…` (repeatable)
+    /// Use this server: `NAME=COMMAND ARGUMENTS`, or `NAME=https://…` (repeatable)
     #[arg(long, value_name = "NAME=SERVER")]
     server: Vec<String>,
+}
 
-    /// Use only the tools of SERVER that match: `github.get_*`; `*` matches any text (repeatable)
+/// The servers of a command, and the selection of their tools.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "MCP servers")]
+pub(crate) struct ServerArguments {
+    #[command(flatten)]
+    sources: ServerSources,
+
+    /// Use only the tools of SERVER that match: `github.get_*` (repeatable)
     #[arg(long, value_name = "SERVER.TOOL")]
     allow: Vec<String>,
 
-    /// Hide the tools that match; overrides --allow; `*.delete_*` applies to all servers (repeatable)
+    /// Hide the tools that match, also of `--allow`: `*.delete_*` (repeatable)
     #[arg(long, value_name = "SERVER.TOOL")]
     deny: Vec<String>,
 
@@ -56,6 +65,12 @@ pub(crate) struct ServerArguments {
     /// Tools that clients of a gateway see, as `SERVER.TOOL`.
     #[arg(skip)]
     pub(crate) expose: Vec<String>,
+}
+
+impl From<ServerSources> for ServerArguments {
+    fn from(sources: ServerSources) -> Self {
+        Self { sources, ..Self::default() }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -82,8 +97,11 @@ pub(crate) enum ServersError {
     Interrupted,
     #[error("no MCP server given: use --config FILE or --server 'NAME=COMMAND'")]
     None,
-    #[error("the configuration has no servers")]
-    Empty,
+    #[error(
+        "no servers in {}: expected {{ \"mcpServers\": {{ \"NAME\": {{ \"command\": \"PROGRAM\", \"args\": [\"…\"] }} }} }}",
+        .files.join(", ")
+    )]
+    Empty { files: Vec<String> },
     #[error("duplicate namespace {name:?}: both a provider of --tools and an MCP server; rename one of them")]
     Duplicate { name: String },
 }
@@ -181,14 +199,14 @@ fn read_into(
     stubs: &[Provider],
     purpose: Purpose,
 ) -> Result<(), ServersError> {
-    if !arguments.config.is_empty() || !arguments.server.is_empty() {
+    if !arguments.sources.config.is_empty() || !arguments.sources.server.is_empty() {
         secrecy::protect();
     }
-    for path in &arguments.config {
+    for path in &arguments.sources.config {
         read_file(loaded, path, purpose)?;
     }
     let config = &mut loaded.config;
-    for text in &arguments.server {
+    for text in &arguments.sources.server {
         config.servers.push(server(text)?);
     }
     loaded.sources.resize(config.servers.len(), None);
@@ -328,7 +346,8 @@ pub(crate) fn find<'a>(config: &'a Config, name: &str) -> Result<&'a ServerConfi
 
 /// The error of a command without any server. `arguments` are those that name none.
 pub(crate) fn none(arguments: &ServerArguments) -> ServersError {
-    if arguments.config.is_empty() { ServersError::None } else { ServersError::Empty }
+    let files: Vec<_> = arguments.sources.config.iter().map(|path| path.display().to_string()).collect();
+    if files.is_empty() { ServersError::None } else { ServersError::Empty { files } }
 }
 
 /// The first mistake in an entry, unless `before` skips the entry for a mistake, too: then no server is lost.

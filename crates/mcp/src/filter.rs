@@ -65,6 +65,9 @@ pub enum AskEffect {
 }
 
 impl AskEffect {
+    /// The names of the effects.
+    pub const NAMES: [&'static str; 3] = ["destructive", "writes", "all"];
+
     /// The effect with this name: `destructive`, `writes` or `all`.
     pub fn named(name: &str) -> Option<Self> {
         match name {

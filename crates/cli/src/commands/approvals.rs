@@ -19,9 +19,9 @@ use crate::table::{Cell, Table};
 use crate::terminal::{safe, safe_line};
 use crate::{report, style};
 
-/// List, approve and refuse calls of running gateways that wait for approval (`execbox mcp --ask`)
+/// List, approve and refuse calls that wait for approval
 ///
-/// A program waits for the answer with its clocks stopped. Without a command, lists the calls.
+/// The calls are those of programs of running gateways, whose time limits are paused until the answer. Without a command, lists the calls.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Arguments {

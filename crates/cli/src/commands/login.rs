@@ -17,15 +17,16 @@ use crate::error::{CliError, CommandError, SystemError};
 use crate::exit::Exit;
 use crate::keyring::KeyringError;
 use crate::logins::{LoginStore, LoginsError, Storage};
-use crate::servers::{self, Purpose, ServerArguments};
+use crate::servers::{self, Purpose, ServerArguments, ServerSources};
 use crate::terminal::safe_line;
 use crate::units::Time;
 use crate::{interrupt, report};
 
-/// Log in to an MCP server with OAuth, or list the servers that need a login
+/// Log in to an MCP server, or list the servers that need a login
 ///
 /// Prints the address of a page where you log in, and opens it in a browser. The tokens are stored in a file that only you
-/// can read, encrypted with a key in the keyring of the system if it has one, and are sent to the URL of this server only. Running gateways use them at once.
+/// can read, encrypted with a key in the keyring of the system if it has one, and are sent to the URL of this server only.
+/// Running gateways use them at once.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -46,7 +47,7 @@ pub(crate) struct Arguments {
     timeout: Time,
 
     #[command(flatten)]
-    servers: ServerArguments,
+    servers: ServerSources,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
@@ -94,10 +95,11 @@ impl CliError for LoginFailure {
 }
 
 /// Reads the configuration of the servers.
-pub(super) fn load(arguments: &ServerArguments) -> Result<Config, CommandError> {
-    let config = servers::read(arguments, &[], Purpose::Once)?.config;
+pub(super) fn load(sources: &ServerSources) -> Result<Config, CommandError> {
+    let arguments = ServerArguments::from(sources.clone());
+    let config = servers::read(&arguments, &[], Purpose::Once)?.config;
     if config.servers.is_empty() && config.skipped.is_empty() {
-        return Err(servers::none(arguments).into());
+        return Err(servers::none(&arguments).into());
     }
     Ok(config)
 }

@@ -10,7 +10,7 @@ use super::login::{LoginFailure, REQUEST_TIMEOUT, Remote, load, store};
 use crate::error::{CommandError, SystemError};
 use crate::exit::Exit;
 use crate::logins::LoginsError;
-use crate::servers::ServerArguments;
+use crate::servers::ServerSources;
 use crate::{interrupt, report};
 
 /// Log out of an MCP server: remove its tokens, and revoke them
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     name: String,
 
     #[command(flatten)]
-    servers: ServerArguments,
+    servers: ServerSources,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
@@ -74,6 +74,6 @@ Examples:
   execbox logout wiki --config ~/.cursor/mcp.json
 
 Exit codes:
-  0    logged out, or there were no tokens; tokens that could not be revoked are mentioned
+  0    logged out, or there were no tokens
   2    bad usage or a bad configuration
   130  interrupted by Ctrl-C";

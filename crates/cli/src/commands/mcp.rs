@@ -2,9 +2,10 @@
 //!
 //! On standard input and output, standard output carries the protocol and nothing else. Over HTTP, nothing is written to it.
 
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::num::NonZero;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ use crate::input::Input;
 use crate::limits::LimitArguments;
 use crate::policy::{PolicyArguments, PolicySource};
 use crate::reload::{Hangup, Reloader, Sources};
-use crate::servers::{self, Loaded, Purpose, ServerArguments};
+use crate::servers::{self, Loaded, Purpose, ServerArguments, ServersError};
 use crate::state::{StateFile, StateOptionError};
 use crate::token::{Role, TokenSource};
 use crate::units::Time;
@@ -42,34 +43,21 @@ use crate::{descriptors, interrupt, report, stub, watch};
 
 /// Serve the tools of MCP servers as one MCP server that runs code
 ///
-/// Connects to the MCP servers of a configuration and serves, on standard input and output or over HTTP, three tools in
-/// place of theirs: one searches the tools of all servers, two run code that calls them, in a sandbox. Results that the
-/// code does not return stay out of the model's context.
+/// Connects to the MCP servers of a configuration and serves, on standard input and output or over HTTP, two tools in
+/// place of theirs: one searches the tools of all servers, one runs code that calls them, in a sandbox. Results that the
+/// code does not return stay out of the model's context. `--layout` selects other tools.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = LONG_HELP)]
 pub(crate) struct Arguments {
-    /// Also grant the stub tools in FILE, which return canned answers (repeatable)
+    /// Keep what programs store, and their snippets, in FILE: for all clients, and for later gateways
     #[arg(long, value_name = "FILE")]
-    tools: Vec<PathBuf>,
+    state: Option<PathBuf>,
 
-    /// Run code on this executor: process, worker, inline or remote=ADDRESS
-    #[arg(long, value_name = "EXECUTOR", default_value_t = ExecutorKind::Process)]
-    executor: ExecutorKind,
-
-    /// Present the token in FILE to the remote runner [default: the token in `EXECBOX_REMOTE_TOKEN`]
-    #[arg(long, value_name = "FILE", requires = "executor")]
-    executor_token_file: Option<PathBuf>,
-
-    #[command(flatten)]
-    engine: EngineArguments,
-
-    /// Lock child processes: `required` fails if the system lacks a layer, `best-effort` uses the layers that the system has, `off` none
-    #[arg(long, value_name = "MODE", default_value_t = Mode::default())]
-    jail: Mode,
-
-    /// Give programs `setTimeout`, `setInterval` and `setImmediate`, which wait within the limits
-    #[arg(long)]
-    timers: bool,
+    /// Append the state of servers, and what they write to standard error, to FILE
+    ///
+    /// The file has at most 16 MiB; the lines before that are in FILE.1.
+    #[arg(long, value_name = "FILE")]
+    log_file: Option<PathBuf>,
 
     /// Print only failures to standard error
     #[arg(short, long)]
@@ -79,99 +67,159 @@ pub(crate) struct Arguments {
     #[arg(short, long, conflicts_with = "quiet")]
     verbose: bool,
 
-    /// Append the state of servers, and what they write to standard error, to FILE (at most 16 MiB, and FILE.1 before it)
-    #[arg(long, value_name = "FILE")]
-    log_file: Option<PathBuf>,
-
-    /// Keep what programs store, and their snippets, in FILE: for all clients, and for later gateways
-    #[arg(long, value_name = "FILE")]
-    state: Option<PathBuf>,
-
-    /// Remember the types of results, and show them for tools whose servers declare none: `memory` until the gateway ends, `state`
-    /// in the file of `--state`, `off`
-    #[arg(long, value_name = "WHERE", value_enum, hide_possible_values = true, default_value_t)]
-    result_types: ResultTypes,
-
     #[command(flatten)]
     servers: ServerArguments,
+
+    /// Also grant the stub tools in FILE, which return fixed answers (repeatable)
+    #[arg(long, value_name = "FILE", help_heading = "MCP servers", hide_short_help = true)]
+    tools: Vec<PathBuf>,
 
     #[command(flatten)]
     policy: PolicyArguments,
 
-    /// Refuse calls that are not approved within TIME; until then, the clock of the program is paused
-    #[arg(long, value_name = "TIME", help_heading = "Approvals", default_value_t = Time(APPROVAL_TIMEOUT))]
+    /// Refuse calls that are not approved within TIME; until then, the time limits of the program are paused
+    #[arg(long, value_name = "TIME", help_heading = "Approvals", hide_short_help = true, default_value_t = Time(APPROVAL_TIMEOUT))]
     approval_timeout: Time,
 
     /// Serve many clients over HTTP at ADDRESS: `127.0.0.1:8080`; port 0 selects a free port
     #[arg(long, value_name = "ADDRESS", help_heading = "HTTP")]
-    http: Option<String>,
+    http: Option<HttpAddress>,
 
-    /// Require the token in FILE from clients [default: the token in `EXECBOX_LISTEN_TOKEN`]
+    /// Require the token in FILE from clients [default: `$EXECBOX_LISTEN_TOKEN`]
     #[arg(long, value_name = "FILE", requires = "http", help_heading = "HTTP")]
     token_file: Option<PathBuf>,
 
-    /// Serve the clients in FILE, each with a token, servers, tools, limits and a state of its own; others need `--token-file`
+    /// Serve the clients in FILE, each with a token, servers, tools, limits and a state of its own
+    ///
+    /// Other clients need the token of `--token-file`.
     #[arg(long, value_name = "FILE", requires = "http", help_heading = "HTTP")]
     clients: Option<PathBuf>,
 
     /// Also accept requests to this host name: `box.example.com` (repeatable)
-    #[arg(long, value_name = "HOST", requires = "http", help_heading = "HTTP")]
+    #[arg(long, value_name = "HOST", requires = "http", help_heading = "HTTP", hide_short_help = true)]
     allow_host: Vec<String>,
 
     /// Accept requests from web pages of this origin: `https://app.example.com` (repeatable)
-    #[arg(long, value_name = "ORIGIN", requires = "http", help_heading = "HTTP")]
+    #[arg(long, value_name = "ORIGIN", requires = "http", help_heading = "HTTP", hide_short_help = true)]
     allow_origin: Vec<String>,
 
-    /// Keep at most COUNT connections; at most half of them are streams of messages, and a quarter requests in progress
-    #[arg(long, value_name = "COUNT", requires = "http", help_heading = "HTTP", default_value_t = MAX_CONNECTIONS)]
+    /// Keep at most COUNT connections
+    ///
+    /// At most half of them are streams of messages, and a quarter requests in progress.
+    #[arg(long, value_name = "COUNT", requires = "http", help_heading = "HTTP", hide_short_help = true, default_value_t = MAX_CONNECTIONS)]
     max_connections: NonZero<usize>,
 
     /// Keep at most COUNT sessions of clients; a further one ends one that is not in use, or is refused
-    #[arg(long, value_name = "COUNT", requires = "http", help_heading = "HTTP", default_value_t = MAX_SESSIONS)]
+    #[arg(long, value_name = "COUNT", requires = "http", help_heading = "HTTP", hide_short_help = true, default_value_t = MAX_SESSIONS)]
     max_sessions: NonZero<usize>,
 
     /// Select the tools that clients see
     #[arg(long, value_enum, value_name = "LAYOUT", help_heading = "Client tools", default_value_t = Layout::Split)]
     layout: Layout,
 
-    /// Name the search tool
-    #[arg(long, value_name = "NAME", help_heading = "Client tools", value_parser = tool_name, default_value_t = ServerOptions::default().search_name)]
-    search_name: String,
-
-    /// Also show clients the tools that match: `time.get_*`, which they call as `time_get_…`, without code (repeatable)
+    /// Also show clients the tools that match, which they call without code: `time.get_*` (repeatable)
+    ///
+    /// Their names begin with that of the server: `time_get_…`.
     #[arg(long, value_name = "SERVER.TOOL", help_heading = "Client tools")]
     expose: Vec<String>,
 
+    /// Remember the types of results, and show them for tools whose servers declare none
+    ///
+    /// WHERE is `memory`, until the gateway ends, `state`, in the file of `--state`, or `off`.
+    #[arg(
+        long,
+        value_name = "WHERE",
+        value_enum,
+        help_heading = "Client tools",
+        hide_possible_values = true,
+        hide_short_help = true,
+        default_value_t
+    )]
+    result_types: ResultTypes,
+
+    /// Name the search tool
+    #[arg(long, value_name = "NAME", help_heading = "Client tools", hide_short_help = true, value_parser = tool_name, default_value_t = ServerOptions::default().search_name)]
+    search_name: String,
+
+    /// Name the tool that runs code
+    #[arg(long, value_name = "NAME", help_heading = "Client tools", hide_short_help = true, value_parser = tool_name, default_value_t = ServerOptions::default().execute_name)]
+    execute_name: String,
+
+    /// Name the tool that runs code and has the types in its description (`--layout single` and `both`)
+    #[arg(long, value_name = "NAME", help_heading = "Client tools", hide_short_help = true, value_parser = tool_name, default_value_t = ServerOptions::default().code_name)]
+    code_name: String,
+
     /// Name the tool that describes tools (`--layout passthrough`)
-    #[arg(long, value_name = "NAME", help_heading = "Client tools", value_parser = tool_name, default_value_t = ServerOptions::default().describe_name)]
+    #[arg(long, value_name = "NAME", help_heading = "Client tools", hide_short_help = true, value_parser = tool_name, default_value_t = ServerOptions::default().describe_name)]
     describe_name: String,
 
     /// Name the tool that calls one tool (`--layout passthrough`)
-    #[arg(long, value_name = "NAME", help_heading = "Client tools", value_parser = tool_name, default_value_t = ServerOptions::default().call_name)]
+    #[arg(long, value_name = "NAME", help_heading = "Client tools", hide_short_help = true, value_parser = tool_name, default_value_t = ServerOptions::default().call_name)]
     call_name: String,
-
-    /// Name the tool that runs code
-    #[arg(long, value_name = "NAME", help_heading = "Client tools", value_parser = tool_name, default_value_t = ServerOptions::default().execute_name)]
-    execute_name: String,
-
-    /// Name the tool that runs code and has the types in its description
-    #[arg(long, value_name = "NAME", help_heading = "Client tools", value_parser = tool_name, default_value_t = ServerOptions::default().code_name)]
-    code_name: String,
 
     /// Stop code after TIME, including the time of its tool calls: `2s`, `1m`; a plain number is milliseconds
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, help_heading = "Limits", default_value_t = Time(TIMEOUT))]
     timeout: Time,
 
     /// Let models ask for more time for a program, up to TIME
-    #[arg(long, value_name = "TIME", allow_negative_numbers = true, help_heading = "Limits", default_value_t = Time(MAX_TIMEOUT))]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, help_heading = "Limits", hide_short_help = true, default_value_t = Time(MAX_TIMEOUT))]
     max_timeout: Time,
 
     /// Run at most N programs at once, on workers or in processes of their own; further ones wait
-    #[arg(long, value_name = "N", help_heading = "Limits", default_value_t = MAX_PROGRAMS)]
+    #[arg(long, value_name = "N", help_heading = "Limits", hide_short_help = true, default_value_t = MAX_PROGRAMS)]
     max_programs: NonZero<usize>,
 
     #[command(flatten)]
     limits: LimitArguments,
+
+    /// Give programs `setTimeout`, `setInterval` and `setImmediate`, which wait within the limits
+    #[arg(long, help_heading = "Limits", hide_short_help = true)]
+    timers: bool,
+
+    /// Run code in a process, on a worker, inline or at remote=ADDRESS
+    #[arg(long, value_name = "EXECUTOR", help_heading = "Isolation", default_value_t = ExecutorKind::Process)]
+    executor: ExecutorKind,
+
+    /// Present the token in FILE to the remote runner [default: `$EXECBOX_REMOTE_TOKEN`]
+    #[arg(long, value_name = "FILE", requires = "executor", help_heading = "Isolation", hide_short_help = true)]
+    executor_token_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    engine: EngineArguments,
+
+    /// Lock child processes: `required`, `best-effort` or `off`
+    ///
+    /// `required` fails if the system lacks a layer, `best-effort` uses the layers that the system has.
+    #[arg(long, value_name = "MODE", help_heading = "Isolation", hide_short_help = true, default_value_t = Mode::default())]
+    jail: Mode,
+}
+
+/// A value of `--http`: `HOST:PORT`.
+#[derive(Debug, Clone)]
+struct HttpAddress(String);
+
+#[derive(Debug, thiserror::Error)]
+#[error("expected HOST:PORT, such as {0}")]
+struct HttpAddressError(String);
+
+impl FromStr for HttpAddress {
+    type Err = HttpAddressError;
+
+    fn from_str(text: &str) -> Result<Self, HttpAddressError> {
+        let is_port = |port: &str| port.parse::<u16>().is_ok();
+        let parts = text.rsplit_once(':').filter(|(host, port)| !host.is_empty() && is_port(port));
+        if parts.is_some() && !text.contains('/') {
+            return Ok(Self(text.to_owned()));
+        }
+        // A port alone, or a URL, is shown in the form that is expected.
+        let authority = text.trim_start_matches("http://").split('/').next().unwrap_or_default();
+        Err(HttpAddressError(match authority.rsplit_once(':') {
+            Some((host, port)) if !host.is_empty() && is_port(port) => authority.to_owned(),
+            Some((_, port)) if is_port(port) => format!("127.0.0.1:{port}"),
+            None if is_port(authority) => format!("127.0.0.1:{authority}"),
+            _ => "127.0.0.1:8080".to_owned(),
+        }))
+    }
 }
 
 /// A value of `--layout`.
@@ -297,7 +345,7 @@ impl Job {
         }
         let options = server_options(&arguments)?;
         arguments.servers.expose = std::mem::take(&mut arguments.expose);
-        let http = arguments.http.clone().map(|address| (address, http_options(&arguments)));
+        let http = arguments.http.clone().map(|HttpAddress(address)| (address, http_options(&arguments)));
         let token = TokenSource { role: Role::Listen, option: "--token-file", file: arguments.token_file.as_deref() };
         let executor_token = executor::token_source("--executor-token-file", arguments.executor_token_file.as_deref());
         if arguments.http.is_some() && matches!(arguments.executor, ExecutorKind::Remote(_)) {
@@ -317,8 +365,11 @@ impl Job {
         let config = &loaded.config;
         let policy = PolicySource::read(&arguments.policy, &loaded, &stubs)?;
         if config.servers.is_empty() && stubs.is_empty() && !config.skipped.iter().any(|s| s.reason.is_failure()) {
-            let is_empty = config.skipped.is_empty();
-            return Err(if is_empty { McpError::NothingToServe } else { McpError::AllServersSkipped }.into());
+            return Err(match servers::none(&arguments.servers) {
+                _ if !config.skipped.is_empty() => McpError::AllServersSkipped.into(),
+                ServersError::None => McpError::NothingToServe.into(),
+                empty => empty.into(),
+            });
         }
         let http = match http {
             Some((address, options)) => Some((address, HttpOptions { token: token.read()?, ..options })),
@@ -588,6 +639,9 @@ enum Client {
 /// Serves until the client closes the connection, or until `stop`. Requests that are pending at the end of input have
 /// [`LAST_ANSWERS`].
 async fn serve(server: CodeServer, stop: CancellationToken) -> io::Result<Client> {
+    if io::stdin().is_terminal() {
+        report::note(&"waiting for a client on standard input; Ctrl-C ends the gateway");
+    }
     let ended = CancellationToken::new();
     let input = Input { reader: tokio::io::stdin(), ended: ended.clone() };
     let running = match server.serve_with_ct(LineTransport::new(input, tokio::io::stdout()), stop.clone()).await {
@@ -673,70 +727,89 @@ fn tool_name(text: &str) -> Result<String, &'static str> {
 const EXAMPLES: &str = "\
 Examples:
   execbox mcp --config ~/.cursor/mcp.json
-  execbox mcp --server 'files=npx -y @modelcontextprotocol/server-filesystem /work' --deny 'files.write_*'
+  execbox mcp --server 'time=uvx mcp-server-time' --deny 'time.convert_*'
 
-`--help` also describes how to set up a client, and the format of configurations.";
+`--help` lists more options, the set-up of a client, and configurations.";
 
 const LONG_HELP: &str = r#"Examples:
   execbox mcp --config ~/.cursor/mcp.json
-  execbox mcp --server 'files=npx -y @modelcontextprotocol/server-filesystem /work' --deny 'files.write_*'
+  execbox mcp --server 'time=uvx mcp-server-time' --deny 'time.convert_*'
   execbox mcp --config servers.json --layout single --timeout 1m
   execbox mcp --config servers.json --expose time.get_current_time
   execbox mcp --config servers.json --http 127.0.0.1:8080
 
 In the configuration of a client, instead of all other servers:
-  { "mcpServers": { "execbox": { "command": "execbox", "args": ["mcp", "--config", "/path/to/servers.json"] } } }
+  { "mcpServers": { "execbox": {
+      "command": "/path/to/execbox",
+      "args": ["mcp", "--config", "/path/to/servers.json"] } } }
 
 Configurations:
-  The configuration files of MCP clients: `mcpServers` of most, `servers` of VS Code, `context_servers` of Zed,
-  `mcp_servers` of Codex (TOML), `projects` of Claude Code (the project with the current directory, outside of them
-  all). JSON may have comments and trailing commas. A server with all keys, including those that execbox adds:
+  The configuration files of MCP clients: `mcpServers` of most, `servers` of
+  VS Code, `context_servers` of Zed, `mcp_servers` of Codex (TOML), `projects`
+  of Claude Code (the project with the current directory, outside of them
+  all). JSON may have comments and trailing commas. A server with all keys,
+  including those that execbox adds:
 
   { "mcpServers": {
       "github": {
-        "command": "npx", "args": ["-y", "some-github-server"], "env": { "TOKEN": "${GITHUB_TOKEN}" }, "cwd": "/work",
-        "envFile": ".env",              // more variables: NAME=VALUE lines; "env" overrides them
-        "allow": ["get_*", "list_*"],   // only these tools
-        "deny": ["*_secret"],           // hide these tools; overrides "allow"
-        "ask": ["destructive"],         // ask the user before calls; also "writes", "all" and patterns
-        "alwaysAllow": ["get_*"],       // never ask for these
-        "expose": ["get_user"],         // clients see these, and call them without code
-        "prefix": false,                // as "get_user", not as "github_get_user"; prompts, too
-        "timeout": "30s",               // for each call; default 2m
-        "results": "envelope"           // tools return what MCP defines; default: their data, and they throw
+        "command": "npx", "args": ["-y", "some-github-server"], "cwd": "/work",
+        "env": { "TOKEN": "${GITHUB_TOKEN}" },
+        "envFile": ".env",            // NAME=VALUE lines; "env" overrides them
+        "allow": ["get_*", "list_*"], // only these tools
+        "deny": ["*_secret"],         // hide these tools; overrides "allow"
+        "ask": ["destructive"],       // before calls; "writes", "all", "get_*"
+        "alwaysAllow": ["get_*"],     // never ask for these
+        "expose": ["get_user"],       // clients call these without code
+        "prefix": false,              // as "get_user", not "github_get_user"
+        "timeout": "30s",             // for each call; default 2m
+        "results": "envelope"         // results as in MCP; default: their data
       },
-      "tickets": { "url": "https://tickets.example.com/mcp", "headers": { "Authorization": "Bearer ${TICKETS}" } }
+      "tickets": {
+        "url": "https://tickets.example.com/mcp",
+        "headers": { "Authorization": "Bearer ${TICKETS}" }
+      }
   } }
 
-  `${NAME}` and `${NAME:-default}` are variables of `env` or `envFile` of the same entry, or of the environment.
-  `${workspaceFolder}`, `${workspaceFolderBasename}`, `${userHome}`, `${pathSeparator}` and `${/}` are what VS Code and
-  Cursor define: the workspace folder is the parent of `.vscode`, `.cursor`, `.zed`, `.gemini` or `.codex`, otherwise the
-  current directory; `envFile` is relative to it. `~` at the start of a path or an argument is the home directory.
-  `${input:ID}` is a value that `inputs` defines, as in VS Code (`promptString`, `pickString`): run
-  `execbox tools --config FILE` in a terminal once to be asked. Answers are stored in ~/.config/execbox/inputs.json,
-  which only you can read.
+  `${NAME}` and `${NAME:-default}` are variables of `env` or `envFile` of the
+  same entry, or of the environment. `${workspaceFolder}`,
+  `${workspaceFolderBasename}`, `${userHome}`, `${pathSeparator}` and `${/}`
+  are what VS Code and Cursor define: the workspace folder is the parent of
+  `.vscode`, `.cursor`, `.zed`, `.gemini` or `.codex`, otherwise the current
+  directory; `envFile` is relative to it. `~` at the start of a path or an
+  argument is the home directory. `${input:ID}` is a value that `inputs`
+  defines, as in VS Code (`promptString`, `pickString`): run `execbox tools
+  --config FILE` in a terminal once to be asked. Answers are stored in
+  ~/.config/execbox/inputs.json, which only you can read.
 
-  Keys without effect are printed at start: unknown and misspelled keys, and those that only other clients use.
+  Keys without effect are printed at start: unknown and misspelled keys, and
+  those that only other clients use.
 
-  Skipped are servers with `"disabled": true`, servers that are `execbox mcp` itself, and entries with a mistake or an
-  unset variable. Each server is a namespace: `my-server` becomes `my_server`; equal names are numbered. A started
-  server inherits PATH, HOME and similar variables, and those in `env`; one that is null there is not inherited.
+  Skipped are servers with `"disabled": true`, servers that are `execbox mcp`
+  itself, and entries with a mistake or an unset variable. Each server is a
+  namespace: `my-server` becomes `my_server`; equal names are numbered. A
+  started server inherits PATH, HOME and similar variables, and those in
+  `env`; one that is null there is not inherited.
 
-  The configuration is read again when its files change, and on SIGHUP: servers whose entries are equal stay connected.
-  A new mistake in it changes nothing and is reported, also by `execbox status`.
+  The configuration is read again when its files change, and on SIGHUP:
+  servers whose entries are equal stay connected. A new mistake in it changes
+  nothing and is reported, also by `execbox status`.
 
 Approvals:
-  Calls that `--ask` or "ask" select are put to the user by the client if it supports elicitation, otherwise they
-  wait for `execbox approvals`. A refused call throws an error in the program. A client on standard input and output,
-  and `execbox approvals approve --always`, can add a tool to "alwaysAllow" of its server.
+  Calls that `--ask` or "ask" select are put to the user by the client if it
+  supports elicitation, otherwise they wait for `execbox approvals`. A refused
+  call throws an error in the program. A client on standard input and output,
+  and `execbox approvals approve --always`, can add a tool to "alwaysAllow" of
+  its server.
 
 Secrets:
-  Credentials among the variables, `env`, `envFile`, `headers` and arguments of servers, inputs with "password" and tokens of
-  logins are replaced by `${NAME}` in what the client, the log and the terminal get. Credentials are recognized by their
-  form: `ghp_…`, `sk-…`, long random texts. What programs compute with is never changed.
+  Credentials among the variables, `env`, `envFile`, `headers` and arguments
+  of servers, inputs with "password" and tokens of logins are replaced by
+  `${NAME}` in what the client, the log and the terminal get. Credentials are
+  recognized by their form: `ghp_…`, `sk-…`, long random texts. What programs
+  compute with is never changed.
 
-A server that fails to start is reported on standard error and does not affect the others; it is restarted when the
-client next asks for something.
+A server that fails to start is reported on standard error and does not affect
+the others; it is restarted when the client next asks for something.
 
 Exit codes:
   0    the client, SIGTERM or Ctrl-C ended the server
@@ -744,7 +817,7 @@ Exit codes:
   4    execbox failed
 
 Environment:
-  EXECBOX_LISTEN_TOKEN  the token that clients present (`--http`); otherwise EXECBOX_TOKEN
-  EXECBOX_REMOTE_TOKEN  the token for a remote runner (`--executor`); otherwise EXECBOX_TOKEN
-  EXECBOX_TOKEN is an error where both are needed.
-  XDG_CONFIG_HOME       the directory of execbox/inputs.json; otherwise ~/.config"#;
+  EXECBOX_LISTEN_TOKEN  the token that clients present (`--http`)
+  EXECBOX_REMOTE_TOKEN  the token for a remote runner (`--executor`)
+  EXECBOX_TOKEN         either of them, if only one is needed
+  XDG_CONFIG_HOME       the directory of execbox/inputs.json; else ~/.config"#;

@@ -32,13 +32,6 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     program: ProgramArguments,
 
-    /// Grant the stub tools in FILE, which return canned answers (repeatable)
-    #[arg(long, value_name = "FILE")]
-    tools: Vec<PathBuf>,
-
-    #[command(flatten)]
-    executor: ExecutorArguments,
-
     /// Print the whole result (outcome, logs, duration, usage) as one line of JSON
     #[arg(long)]
     json: bool,
@@ -51,23 +44,26 @@ pub(crate) struct Arguments {
     #[arg(short, long)]
     quiet: bool,
 
-    /// Cancel calls that the program did not await when it returns, instead of waiting for them
-    #[arg(long)]
-    cancel_unawaited: bool,
-
-    /// Give the program `setTimeout`, `setInterval` and `setImmediate`, which wait within the limits
-    #[arg(long)]
+    /// Give the program `setTimeout`, `setInterval` and `setImmediate`
+    ///
+    /// They wait within the limits.
+    #[arg(long, hide_short_help = true)]
     timers: bool,
 
     /// Do not give the program `Intl`, `TextEncoder`, `TextDecoder`, `atob`, `btoa`, `self` and `eval`
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     no_common_globals: bool,
+
+    /// Cancel calls that the program did not await when it returns, instead of waiting for them
+    #[arg(long, hide_short_help = true)]
+    cancel_unawaited: bool,
 
     #[command(flatten)]
     servers: ServerArguments,
 
-    #[command(flatten)]
-    policy: PolicyArguments,
+    /// Grant the stub tools in FILE, which return fixed answers (repeatable)
+    #[arg(long, value_name = "FILE", help_heading = "MCP servers")]
+    tools: Vec<PathBuf>,
 
     /// Stop the program after TIME: `2s`, `500ms`; a plain number is milliseconds
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, help_heading = "Limits", default_value_t = Time(Limits::default().timeout))]
@@ -75,6 +71,12 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     limits: LimitArguments,
+
+    #[command(flatten)]
+    policy: PolicyArguments,
+
+    #[command(flatten)]
+    executor: ExecutorArguments,
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<Exit, CommandError> {
@@ -186,7 +188,7 @@ Examples:
   execbox run program.ts --config ~/.cursor/mcp.json --timeout 1m
   execbox run program.ts --executor remote=tcp:127.0.0.1:7000
 
-`--help` also lists the exit codes and the format of tools files.";
+`--help` lists more options, the exit codes and the format of tools files.";
 
 const LONG_HELP: &str = r#"Examples:
   execbox run program.ts --tools tools.json
@@ -198,19 +200,23 @@ Executors:
   inline            in this process, on its main thread
   worker            in this process, on a separate thread
   process           in a child process that is killed if it does not stop
-  remote=ADDRESS    on a runner that listens at tcp:HOST:PORT, unix:PATH or ws://HOST:PORT
+  remote=ADDRESS    on a runner at tcp:HOST:PORT, unix:PATH or ws://HOST:PORT
 
 Programs:
-  Accepts the forms that models write: an expression, statements (the last expression is the result), a
-  top-level `return`, one function, `export default`, TypeScript, a fenced Markdown block.
+  Accepts the forms that models write: an expression, statements (the last
+  expression is the result), a top-level `return`, one function, `export
+  default`, TypeScript, a fenced Markdown block.
 
 Tools files:
-  Each provider is a global of the program, each tool an async function of it. A call returns the first
-  answer whose `when` is contained in the input; an answer without `when` matches every input.
+  Each provider is a global of the program, each tool an async function of it.
+  A call returns the first answer whose `when` is contained in the input; an
+  answer without `when` matches every input.
 
   { "providers": { "shop": { "tools": { "list-orders": {
       "description": "Lists the orders of a shop",
-      "input":  { "type": "object", "properties": { "status": { "type": "string" } } },
+      "input": {
+        "type": "object", "properties": { "status": { "type": "string" } }
+      },
       "output": { "type": "array" },
       "answers": [
         { "when": { "status": "open" }, "returns": [{ "id": 7 }] },
@@ -220,17 +226,19 @@ Tools files:
       "delay": "20ms"
   } } } } }
 
-  `description`, `input`, `output` (JSON Schemas, which are checked) and `delay` are optional; `$comment`
-  is allowed anywhere. A name that is not an identifier is changed into one: `shop.list_orders(…)`.
+  `description`, `input`, `output` (JSON Schemas, which are checked) and
+  `delay` are optional; `$comment` is allowed anywhere. A name that is not an
+  identifier is changed into one: `shop.list_orders(…)`.
 
 Exit codes:
   0    the program succeeded
-  1    the program failed (runtime_error, tool_error, validation_error, serialization_error)
+  1    the program failed (runtime_error, tool_error, validation_error,
+       serialization_error)
   2    bad usage or bad input; nothing was run
   3    the program was stopped by a limit (timeout, memory_limit)
   4    execbox failed (internal_error, or the result could not be written)
   130  interrupted by Ctrl-C; a second Ctrl-C ends the process at once
 
 Environment:
-  NO_COLOR              disables colors if set
-  EXECBOX_REMOTE_TOKEN  the token for a remote runner; otherwise EXECBOX_TOKEN"#;
+  NO_COLOR              disables colors if set (see `--color`)
+  EXECBOX_REMOTE_TOKEN  the token for a remote runner; else EXECBOX_TOKEN"#;

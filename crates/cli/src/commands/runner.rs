@@ -36,11 +36,13 @@ use crate::{interrupt, report};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Listen at ADDRESS: `tcp:127.0.0.1:7000`, `unix:PATH`, `ws://127.0.0.1:7000`; port 0 selects a free port
+    /// Listen at ADDRESS: `tcp:127.0.0.1:7000`, `unix:PATH` or `ws://127.0.0.1:7000`
+    ///
+    /// Port 0 selects a free port.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<Address>,
 
-    /// Require the token in FILE from hosts [default: the token in `EXECBOX_LISTEN_TOKEN`]
+    /// Require the token in FILE from hosts [default: `$EXECBOX_LISTEN_TOKEN`]
     #[arg(long, value_name = "FILE", requires = "listen")]
     token_file: Option<PathBuf>,
 
@@ -52,27 +54,27 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, requires = "listen", default_value_t = Time(ListenOptions::default().idle_timeout))]
     idle_timeout: Time,
 
-    /// Keep at most SIZE of messages that a host has not sent completely; close its connection beyond that
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, requires = "listen", default_value_t = Size(ListenOptions::default().max_buffered_bytes as u64))]
+    /// Close a connection with more than SIZE of messages that are not complete
+    #[arg(long, hide_short_help = true, value_name = "SIZE", allow_negative_numbers = true, requires = "listen", default_value_t = Size(ListenOptions::default().max_buffered_bytes as u64))]
     max_buffer: Size,
 
-    /// Keep at most SIZE of incomplete messages of all hosts together; close the connection that exceeds it
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, requires = "listen", default_value_t = Size(ListenOptions::default().max_total_buffered_bytes as u64))]
+    /// Keep at most SIZE of incomplete messages of all hosts; close the connection that exceeds it
+    #[arg(long, hide_short_help = true, value_name = "SIZE", allow_negative_numbers = true, requires = "listen", default_value_t = Size(ListenOptions::default().max_total_buffered_bytes as u64))]
     max_total_buffer: Size,
 
     /// Give running programs TIME to finish when the runner is stopped
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, default_value_t = Time(DRAIN))]
     drain: Time,
 
-    /// Run programs with ENGINE: `quickjs`, or `v8`, for programs that compute for long; `v8` cannot be used with `--listen`
+    /// Run programs with ENGINE: `quickjs`, or `v8`, which cannot be used with `--listen`
     #[arg(long, value_name = "ENGINE", default_value_t = Engine::QuickJs)]
     engine: Engine,
 
     /// With `--engine v8`, keep COUNT isolates ready for programs to come [default: 1]
-    #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, hide_short_help = true)]
     warm: Option<usize>,
 
-    /// Instead of serving, test that the limits work in a process like this one, print what is enforced, and exit
+    /// Test that the limits work in a process like this one, print what is enforced, and exit
     #[arg(long, conflicts_with = "listen")]
     self_test: bool,
 
@@ -216,4 +218,5 @@ Examples:
   execbox runner --listen ws://0.0.0.0:7000 --token-file token.txt
 
 A host without tools that waits a second for the result:
-  (echo '{\"type\":\"execute\",\"id\":\"1\",\"code\":\"6 * 7\",\"options\":{},\"providers\":[]}'; sleep 1) | execbox runner";
+  (echo '{\"type\":\"execute\",\"id\":\"1\",\"code\":\"6*7\",\"options\":{},\"providers\":[]}'
+   sleep 1) | execbox runner";

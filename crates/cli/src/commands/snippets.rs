@@ -14,7 +14,7 @@ use crate::table::{Cell, Table};
 use crate::terminal::safe;
 use crate::{report, style};
 
-/// List, show and delete the snippets that programs have saved (`execbox mcp --state FILE`)
+/// List, show and delete the snippets that programs have saved
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Arguments {
@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", global = true)]
     state: Option<PathBuf>,
 
-    /// Read the state with this name: that of a client of `execbox mcp --clients`, unless its entry names another one
+    /// Read the state with this name, such as that of a client of `--clients`
     #[arg(long, value_name = "NAME", global = true)]
     state_name: Option<String>,
 
@@ -155,4 +155,4 @@ Examples:
 Exit codes:
   0    the snippets were listed, shown or deleted
   2    bad usage, no such file or no such snippet
-  4    the file could not be read or written, or the list could not be written";
+  4    the file or standard output could not be read or written";

@@ -14,7 +14,7 @@ use crate::style::{self, Colors};
 use crate::table::{Cell, Table};
 use crate::terminal::safe_line;
 
-/// Show the running gateways (`execbox mcp`) of this user and the state of their servers
+/// Show the running gateways and the state of their servers
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Arguments {

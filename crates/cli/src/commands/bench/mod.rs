@@ -77,7 +77,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["words", "executor", "engine", "quick", "save"])]
     load: Option<PathBuf>,
 
-    /// Compare with the report that was saved in FILE: print the ratio of each row, and whether it is within the noise
+    /// Compare with the report that was saved in FILE
+    ///
+    /// Prints the ratio of each row, and whether it is within the noise.
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
 

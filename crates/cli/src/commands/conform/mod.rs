@@ -49,7 +49,7 @@ use crate::executor::token_source;
 use crate::exit::Exit;
 use crate::progress::Progress;
 
-/// Test a runner against the specification of the runner protocol
+/// Test a runner against the specification of its protocol
 ///
 /// Plays the host in short exchanges with a runner, written in any language, each with a process or a connection of its
 /// own, and reports where the runner deviates from the specification.
@@ -65,7 +65,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDRESS")]
     connect: Option<Address>,
 
-    /// Present the token in FILE to the runner [default: the token in `EXECBOX_REMOTE_TOKEN`]
+    /// Present the token in FILE to the runner [default: `$EXECBOX_REMOTE_TOKEN`]
     #[arg(long, value_name = "FILE", requires = "connect")]
     token_file: Option<PathBuf>,
 

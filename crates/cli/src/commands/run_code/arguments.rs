@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     pub(super) program: ProgramArguments,
 
-    /// Execute this export [default: default]
+    /// Call this export [default: default]
     #[arg(long = "fn", value_name = "NAME", allow_hyphen_values = true)]
     pub(super) function: Option<String>,
 
@@ -57,18 +57,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     pub(super) options: Option<PathBuf>,
 
-    /// Name the program in errors and for its imports [default: the name of FILE, relative to DIR if it is below it]
-    #[arg(long, value_name = "NAME")]
+    /// Name the program in errors and for its imports [default: FILE, relative to DIR]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub(super) filename: Option<String>,
 
     /// Parse the program as this language [default: typescript]
-    #[arg(long, value_name = "LANGUAGE", value_parser = ["typescript", "javascript"])]
+    #[arg(long, value_name = "LANGUAGE", hide_short_help = true, value_parser = ["typescript", "javascript"])]
     pub(super) language: Option<String>,
 
-    #[command(flatten)]
-    pub(super) executor: ExecutorArguments,
-
-    /// Print the whole result (status, reports, logs, error, duration) as one line of JSON, and nothing else
+    /// Print the whole result (status, reports, logs, error) as one line of JSON, and nothing else
     #[arg(long)]
     pub(super) json: bool,
 
@@ -82,6 +79,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     pub(super) limits: LimitArguments,
+
+    #[command(flatten)]
+    pub(super) executor: ExecutorArguments,
 }
 
 /// A value of `--timeout`: a duration or `none`.
@@ -108,31 +108,35 @@ impl fmt::Display for Budget {
 const EXAMPLES: &str = "\
 Examples:
   execbox run-code main.ts --modules src --global rows=@rows.json
-  execbox run-code -e 'export const add = (a, b) => a + b' --fn add --args '[1, 2]'
+  execbox run-code -e 'export const f = (a, b) => a + b' --fn f --args '[1, 2]'
   echo 'export default new Map([[1, 2n]])' | execbox run-code --json
 
-`--help` also lists the exit codes, the notation of values, and the format of options files.";
+`--help` lists more options, the exit codes, and the notation of values.";
 
 const LONG_HELP: &str = r#"Examples:
   execbox run-code main.ts --modules src --global rows=@rows.json
-  execbox run-code -e 'export const add = (a, b) => a + b' --fn add --args '[1, 2]'
+  execbox run-code -e 'export const f = (a, b) => a + b' --fn f --args '[1, 2]'
   echo 'export default new Map([[1, 2n]])' | execbox run-code --json
 
 Programs:
-  One ES module, in TypeScript or JavaScript. The result is the export that `--fn` names: if it is a
-  function, its return value; if that is a promise, its resolution. `console` logs and `report(value)`
-  reports; a global `console` or `report` that is given replaces them.
+  One ES module, in TypeScript or JavaScript. The result is the export that
+  `--fn` names: if it is a function, its return value; if that is a promise,
+  its resolution. `console` logs and `report(value)` reports; a global
+  `console` or `report` that is given replaces them.
 
 Modules:
-  `--modules src` provides src/lib/math.ts as './lib/math.ts'. Nothing else can be imported. Symbolic
-  links, names that begin with a dot, `node_modules` and the program itself are skipped.
+  `--modules src` provides src/lib/math.ts as './lib/math.ts'. Nothing else
+  can be imported. Symbolic links, names that begin with a dot, `node_modules`
+  and the program itself are skipped.
 
 Values:
-  Values are JSON, with tags for values outside of JSON: {"$bigint": "1"}, {"$date": 0}, {"$map":
-  [["key", 1]]}, {"$set": [1]}, {"$number": "NaN"}, {"$undefined": true}, {"$bytes": "AQI="} (base64),
-  {"$regexp": "a+", "flags": "g"}, {"$error": "TypeError", "message": "…"}; a key that begins with `$` is
-  written with another `$` in front. `--json` prints results in the same notation. Without `--json`, values
-  are printed as JSON where possible, and otherwise as JavaScript expressions.
+  Values are JSON, with tags for values outside of JSON: {"$bigint": "1"},
+  {"$date": 0}, {"$map": [["key", 1]]}, {"$set": [1]}, {"$number": "NaN"},
+  {"$undefined": true}, {"$bytes": "AQI="} (base64), {"$regexp": "a+",
+  "flags": "g"}, {"$error": "TypeError", "message": "…"}; a key that begins
+  with `$` is written with another `$` in front. `--json` prints results in
+  the same notation. Without `--json`, values are printed as JSON where
+  possible, and otherwise as JavaScript expressions.
 
 Options files:
   An object with keys of CodeExecutionOptions, all optional:
@@ -140,15 +144,16 @@ Options files:
   { "execute": { "fn": "total", "args": [[1, 2]] },
     "imports": { "config": { "rate": 1.5 } }, "globals": { "user": "Ada" },
     "modules": { "./lib/x.ts": "export const x = 1" },
-    "language": "typescript", "memoryLimitBytes": 67108864, "filename": "main.ts" }
+    "language": "typescript", "filename": "main.ts",
+    "memoryLimitBytes": 67108864 }
 
 Tools files:
-  As for `execbox run` (see `execbox run --help`). The tools of a provider are the exports of a module of
-  its name: import { list_orders } from 'shop'.
+  As for `execbox run` (see `execbox run --help`). The tools of a provider are
+  the exports of a module of its name: import { list_orders } from 'shop'.
 
 Time:
-  `--timeout` is a budget: when it is exhausted, the run is terminated. With `--timeout none`, the safety
-  cap of {SAFETY_CAP} applies.
+  `--timeout` is a budget: when it is exhausted, the run is terminated. With
+  `--timeout none`, the safety cap of {SAFETY_CAP} applies.
 
 Exit codes:
   0    the program succeeded
@@ -159,8 +164,8 @@ Exit codes:
   130  interrupted by Ctrl-C; a second Ctrl-C ends the process at once
 
 Environment:
-  NO_COLOR              disables colors if set
-  EXECBOX_REMOTE_TOKEN  the token for a remote runner; otherwise EXECBOX_TOKEN"#;
+  NO_COLOR              disables colors if set (see `--color`)
+  EXECBOX_REMOTE_TOKEN  the token for a remote runner; else EXECBOX_TOKEN"#;
 
 pub(super) fn safety_cap() -> Duration {
     CodeExecutionOptions::default_limits().timeout
