@@ -161,6 +161,6 @@ fn an_interrupt_ends_the_command_and_saves_nothing() {
     interrupt(&child);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{output:?}");
-    assert!(text(output.stderr).ends_with("execbox: interrupted\n"));
+    assert!(text(output.stderr).ends_with("error: interrupted\n"));
     assert!(!dir.join("saved.json").exists());
 }

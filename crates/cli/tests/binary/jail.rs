@@ -163,8 +163,8 @@ fn what_is_missing_is_reported_and_with_required_nothing_runs() {
     assert_eq!(done["result"], 42);
     let said = text(&output.stderr);
     assert!(output.status.success(), "{output:?}");
-    assert!(said.contains("execbox: not enforced: user namespace: the system does not permit it (EPERM)\n"), "{said}");
-    assert!(said.contains("execbox: not enforced: Landlock: "), "{said}");
+    assert!(said.contains("warning: not enforced: user namespace: the system does not permit it (EPERM)\n"), "{said}");
+    assert!(said.contains("warning: not enforced: Landlock: "), "{said}");
     assert!(!said.contains("system calls"), "{said}");
 
     let (done, output) = run("required");
@@ -225,7 +225,7 @@ fn a_listening_runner_is_locked_as_far_as_it_can_be() {
     let refused = refused.unwrap();
     assert_eq!(refused.status.code(), Some(4));
     assert!(
-        text(&refused.stderr).starts_with("execbox: the jail is required and incomplete: user namespace: "),
+        text(&refused.stderr).starts_with("error: the jail is required and incomplete: user namespace: "),
         "{refused:?}"
     );
 }
@@ -337,7 +337,7 @@ fn missing_layers_are_named_once_where_programs_run() {
         let output = in_a_container(move || run_without_input(arguments));
         let said = text(&output.stderr);
         assert!(output.status.success(), "{output:?}");
-        let line = "execbox: child processes lack layers of the jail, so a program that takes over its engine is less confined: \
+        let line = "warning: child processes lack layers of the jail, so a program that takes over its engine is less confined: \
                     user namespace, ";
         assert_eq!(said.matches(line).count(), 1, "{said}");
         assert!(said.contains("Landlock; see `execbox doctor`\n") && !said.contains("system calls"), "{said}");

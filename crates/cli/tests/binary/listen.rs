@@ -323,11 +323,11 @@ fn invalid_options_are_named() {
         (&["--listen", "7000"][..], "error: invalid value '7000' for '--listen <ADDRESS>': "),
         (
             &["--listen", "tcp:0.0.0.0:0"],
-            "execbox: --listen: 0.0.0.0:0 is reachable from other machines; use 127.0.0.1 or [::1], or require a token",
+            "error: --listen: 0.0.0.0:0 is reachable from other machines; use 127.0.0.1 or [::1], or require a token",
         ),
         (
             &["--listen", "tcp:127.0.0.1:0", "--token-file", "/nowhere"],
-            "execbox: --token-file /nowhere: no such file or directory",
+            "error: --token-file /nowhere: no such file or directory",
         ),
         (
             &["--listen", "tcp:127.0.0.1:0", "--token-file", empty],
@@ -335,7 +335,7 @@ fn invalid_options_are_named() {
         ),
         (
             &["--listen", "unix:/nowhere/x.sock"],
-            "execbox: --listen: cannot listen on /nowhere/x.sock: no such file or directory\n",
+            "error: --listen: cannot listen on /nowhere/x.sock: no such file or directory\n",
         ),
         (&["--drain", "soon"], "error: invalid value 'soon' for '--drain <TIME>': "),
         (

@@ -298,7 +298,7 @@ fn a_result_that_cannot_be_written_is_a_failure() {
     let output = Command::new(BINARY).args(["run", "-e", "1"]).stdout(full).output().unwrap();
     assert_eq!(
         (output.status.code(), text(output.stderr)),
-        (Some(4), "execbox: cannot write to standard output: no space left on device\n".into())
+        (Some(4), "error: cannot write to standard output: no space left on device\n".into())
     );
 }
 

@@ -363,7 +363,7 @@ fn too_many_modules_are_rejected() {
         fs::write(dir.join(format!("src/{number}.js")), "").unwrap();
     }
     let output = run_code(&["--modules", "src", "-e", "export default 1"]).output(&dir);
-    let refusal = "execbox: --modules: src has more than 10000 modules; use a smaller directory\n";
+    let refusal = "error: --modules: src has more than 10000 modules; use a smaller directory\n";
     assert_eq!((output.status.code(), text(output.stderr)), (Some(2), refusal.into()));
     fs::remove_dir_all(dir).unwrap();
 }
@@ -376,7 +376,7 @@ fn too_long_modules_are_rejected() {
         fs::write(dir.join(format!("src/{number}.js")), " ".repeat(16 << 20)).unwrap();
     }
     let output = run_code(&["--modules", "src", "-e", "export default 1"]).output(&dir);
-    let refusal = "execbox: --modules: the modules in src have more than 64 MiB; use a smaller directory\n";
+    let refusal = "error: --modules: the modules in src have more than 64 MiB; use a smaller directory\n";
     assert_eq!((output.status.code(), text(output.stderr)), (Some(2), refusal.into()));
     fs::remove_dir_all(dir).unwrap();
 }
@@ -398,7 +398,7 @@ fn a_result_that_cannot_be_written_is_a_failure() {
     let output = Command::new(BINARY).args(["run-code", "-q", "-e", "export default 1"]).stdout(full).output().unwrap();
     assert_eq!(
         (output.status.code(), text(output.stderr)),
-        (Some(4), "execbox: cannot write to standard output: no space left on device\n".into())
+        (Some(4), "error: cannot write to standard output: no space left on device\n".into())
     );
 }
 

@@ -195,7 +195,7 @@ async fn a_tool_without_an_entry_in_a_file_is_not_written() {
     let result = run_with(&session, "await one.hello()", move || {
         let id = only_pending(&here);
         let refused = approvals(&here, &["approve", &id, "--always", "--yes"]);
-        let expected = "execbox: cannot write that one.hello is always allowed: its server is in no file of --config; start \
+        let expected = "error: cannot write that one.hello is always allowed: its server is in no file of --config; start \
                         the gateway with `--always-allow one.hello` instead\n";
         assert_eq!((text(refused.stderr), refused.status.code()), (expected.to_owned(), Some(2)));
         assert_eq!(approvals(&here, &["approve", &id]).status.code(), Some(0));

@@ -137,7 +137,7 @@ async fn calls_are_decided_by_tool_together_and_for_later() {
         only_pending(&here);
         let other = approvals(&here, &["approve", "--tool", "one.delete_*"]);
         let expected =
-            "execbox: no call of \"one.delete_*\" waits for approval; `execbox approvals` lists those that do\n";
+            "error: no call of \"one.delete_*\" waits for approval; `execbox approvals` lists those that do\n";
         assert_eq!((text(other.stderr), other.status.code()), (expected.to_owned(), Some(2)));
         for _ in 0..2 {
             let id = only_pending(&here);
@@ -313,7 +313,7 @@ fn nobody_is_asked_without_a_terminal() {
         (&["--audit-log", "."], "--audit-log: not a file"),
     ] {
         let (code, stderr) = run(arguments);
-        assert_eq!((code, stderr.trim_end()), (Some(2), &*format!("execbox: {expected}")));
+        assert_eq!((code, stderr.trim_end()), (Some(2), &*format!("error: {expected}")));
     }
 }
 

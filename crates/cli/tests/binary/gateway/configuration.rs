@@ -230,9 +230,9 @@ fn inputs_are_asked_for_once_and_stored() {
     let without = command(&dir, &["tools", "--config", "servers.json"]).output().unwrap();
     assert_eq!(
         stderr(&without),
-        "execbox: server \"a\" skipped: servers.a.args[1]: no value for the input \"name\": none is stored, and there is no \
+        "warning: server \"a\" skipped: servers.a.args[1]: no value for the input \"name\": none is stored, and there is no \
          terminal to ask; run `execbox tools --config servers.json` in a terminal once\n\
-         execbox: b: tool \"broken\": inputSchema/type is not used: invalid type \"\": expected null, boolean, integer, \
+         warning: b: tool \"broken\": inputSchema/type is not used: invalid type \"\": expected null, boolean, integer, \
          number, string, array or object\n"
     );
     assert_eq!(without.status.code(), Some(1), "server b has tools");

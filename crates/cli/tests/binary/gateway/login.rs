@@ -241,7 +241,7 @@ fn tokens_are_encrypted_with_a_key_in_the_keyring() {
     let reason = "the keyring has no key of execbox; log in again, with --no-keyring to need none";
     assert_eq!(first_line(shown(&["login"])), format!("wiki     login unknown: {reason}"));
     let warning =
-        "execbox: warning: its tokens were not revoked and are valid until they expire: the keyring has no key";
+        "warning: its tokens were not revoked and are valid until they expire: the keyring has no key";
     assert!(shown(&["logout", "wiki"]).contains(warning));
     assert_eq!(first_line(shown(&["login"])), "wiki     login required");
     // Plain text, by option.
@@ -306,7 +306,7 @@ fn a_scope_that_a_call_lacks_is_listed_and_requested_by_the_next_login() {
     let output = command(&dir, &["login", "wiki", "--no-browser", "--timeout", "1ms"]).output().unwrap();
     let said = text(output.stderr);
     assert!(
-        said.starts_with("execbox: warning: calls have lacked the scope \"w:all\": add it to `oauth.scopes`\n"),
+        said.starts_with("warning: calls have lacked the scope \"w:all\": add it to `oauth.scopes`\n"),
         "{said}"
     );
     assert!(said.contains("&scope=w%3Asome"), "{said}");
@@ -359,7 +359,7 @@ fn logins_that_are_not_possible() {
             1,
         ),
     ] {
-        let expected = (format!("execbox: {said}\n"), Some(code));
+        let expected = (format!("error: {said}\n"), Some(code));
         assert_eq!(shown(&dir, arguments), expected, "{arguments:?}");
     }
     let (said, code) = shown(&dir, &["login", "wiki", "--no-browser", "--timeout", "1ms"]);

@@ -523,7 +523,7 @@ async fn shortages_of_clients_over_http_are_printed() {
     let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
     let few = lines.next_line().await.unwrap().unwrap();
     let expected =
-        "execbox: at most 300 connections instead of 4096: the hard limit of open files is 600 (`ulimit -Hn`)";
+        "warning: at most 300 connections instead of 4096: the hard limit of open files is 600 (`ulimit -Hn`)";
     assert_eq!(few, expected);
     let line = lines.next_line().await.unwrap().unwrap();
     let address = line.strip_prefix("execbox: listening on http://").unwrap().strip_suffix("/mcp").unwrap();

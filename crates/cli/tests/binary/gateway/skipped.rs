@@ -95,7 +95,7 @@ async fn the_client_programs_and_the_state_of_the_gateway_say_why_a_server_is_mi
     wait_until("the mended server is used", || status(&[]).contains("bad     ready"));
     assert_eq!(session.run("await bad.hello()").await["result"], "hello from mended");
     let (stderr, code) = session.end().await;
-    assert!(stderr.contains(&format!("execbox: server \"bad\" skipped: {mistake}")), "{stderr}");
+    assert!(stderr.contains(&format!("warning: server \"bad\" skipped: {mistake}")), "{stderr}");
     assert!(!stderr.contains("not reloaded"), "{stderr}");
     assert_eq!((stderr.matches("\"un-set\" skipped").count(), code), (1, Some(0)), "{stderr}");
 }

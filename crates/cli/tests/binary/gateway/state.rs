@@ -380,6 +380,6 @@ async fn types_of_results_are_kept_for_later_gateways_on_request() {
     }
     let output = Typed::new(&["mcp", "--tools", "t.json", "--result-types", "state"]).output(&dir);
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(stderr, "execbox: --result-types state: there is no file; add `--state FILE`\n");
+    assert_eq!(stderr, "error: --result-types state: there is no file; add `--state FILE`\n");
     assert_eq!(output.status.code(), Some(2));
 }
