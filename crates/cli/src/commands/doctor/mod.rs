@@ -92,8 +92,8 @@ Examples:
   execbox doctor --server 'time=uvx mcp-server-time'
 
 Exit codes:
-  0    every check passed, and with --jail required every layer is enforced; or every server is ready
-  1    a check failed or a required layer is missing; or a server failed, was skipped for a mistake, or none is left
+  0    every check passed and no required layer is missing, or all servers are ready
+  1    a check failed or a required layer is missing, or a server cannot be used
   2    bad usage or a bad configuration
   4    execbox failed
   130  interrupted by Ctrl-C";

@@ -101,12 +101,15 @@ async fn diagnose(loaded: &Loaded, arguments: &ServerArguments, timeout: Duratio
     let servers = servers::start(&loaded.config, options, None);
     let (durations, ()) = tokio::join!(durations(&servers, &changes), servers::settled(&servers, |_| true));
     let config = &loaded.config;
+    let sources = arguments.sources(Path::to_owned);
+    let options = shlex::try_join(sources.iter().map(String::as_str)).unwrap_or_default();
+    let options = servers.secrets().redact(options);
     let tested = servers.status().into_iter().enumerate().map(|(at, status)| {
         let server = config.servers.get(at);
         let protocol_version = servers.protocol_version(&status.namespace).map(|version| version.to_string());
         let duration_ms = server.and_then(|_| u64::try_from(durations[at].as_millis()).ok());
         let report = ServerReport { duration_ms, protocol_version, ..ServerReport::new(status, server) };
-        report.with_login_command(arguments)
+        report.with_login_options(&options)
     });
     let tested: Vec<_> = tested.collect();
     servers.close().await;
@@ -178,14 +181,13 @@ impl ServerReport {
         }
     }
 
-    /// Completes `execbox login NAME` in the reason of a failure with the options that select the configuration.
-    fn with_login_command(mut self, arguments: &ServerArguments) -> Self {
-        let words = arguments.sources(Path::to_owned);
-        if let (Some(reason), Ok(name), Ok(options)) =
-            (&mut self.reason, shlex::try_quote(&self.name), shlex::try_join(words.iter().map(String::as_str)))
+    /// Completes `execbox login NAME` in the reason of a failure with the options that name the servers.
+    fn with_login_options(mut self, options: &str) -> Self {
+        if let Some(reason) = &mut self.reason
+            && let Some(start) = reason.find("`execbox login")
+            && let Some(length) = reason[start + 1..].find('`')
         {
-            let command = format!("execbox login {name}");
-            *reason = reason.replace(&format!("`{command}`"), &format!("`{command} {options}`"));
+            reason.insert_str(start + 1 + length, &format!(" {options}"));
         }
         self
     }
@@ -204,7 +206,7 @@ fn remedy(state: &ServerState, server: Option<&ServerConfig>) -> Option<String> 
             "relative paths begin at the current directory: write an absolute path"
         }
         (ServerState::Skipped { reason: SkipReason::SelfReference }, _) => {
-            "this is the configuration of a client, which starts the other servers, too: move them to a new file"
+            "this is the configuration of a client that starts execbox: copy the servers for execbox to a new file"
         }
         _ => return None,
     };

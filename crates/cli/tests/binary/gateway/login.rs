@@ -206,6 +206,20 @@ fn a_login_is_listed_kept_for_its_owner_used_and_revoked() {
 }
 
 #[test]
+fn the_doctor_names_the_command_that_logs_in() {
+    let dir = workspace("login-doctor");
+    let servers = json!({ "mcpServers": { "my wiki": { "url": format!("{}/mcp", serve()) } } });
+    fs::write(dir.join("my servers.json"), servers.to_string()).unwrap();
+    let (said, code) = shown(&dir, &["doctor", "--config", "my servers.json"]);
+    let options = "--config 'my servers.json' --config servers.json";
+    for name in ["\"my wiki\"", "wiki"] {
+        let line = format!("\n   login required: run `execbox login {name} {options}`\n");
+        assert!(said.contains(&line), "{said}");
+    }
+    assert_eq!(code, Some(1));
+}
+
+#[test]
 fn tokens_are_encrypted_with_a_key_in_the_keyring() {
     let dir = workspace("login-keyring");
     let (keyring, bus) = Keyring::serve(&dir);
