@@ -33,11 +33,11 @@ pub(crate) struct Arguments {
     json: bool,
 
     /// Also list the checks that passed, and the features of the kernel
-    #[arg(short, long, conflicts_with = "ServerArguments")]
+    #[arg(short, long, conflicts_with_all = ["config", "server"])]
     verbose: bool,
 
     /// Fail if a layer of the jail is missing (`required`), or only report it (`best-effort`)
-    #[arg(long, value_name = "MODE", default_value_t = Mode::default(), conflicts_with = "ServerArguments")]
+    #[arg(long, value_name = "MODE", default_value_t = Mode::default(), conflicts_with_all = ["config", "server"])]
     jail: Mode,
 
     #[command(flatten)]

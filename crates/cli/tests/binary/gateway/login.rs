@@ -210,8 +210,9 @@ fn the_doctor_names_the_command_that_logs_in() {
     let dir = workspace("login-doctor");
     let servers = json!({ "mcpServers": { "my wiki": { "url": format!("{}/mcp", serve()) } } });
     fs::write(dir.join("my servers.json"), servers.to_string()).unwrap();
-    let (said, code) = shown(&dir, &["doctor", "--config", "my servers.json"]);
-    let options = "--config 'my servers.json' --config servers.json";
+    let arguments = ["doctor", "--config", "my servers.json", "--server", "key=sh ghp_A1b2C3d4e5F6"];
+    let (said, code) = shown(&dir, &arguments);
+    let options = "--config 'my servers.json' --config servers.json --server 'key=sh ${argument}'";
     for name in ["\"my wiki\"", "wiki"] {
         let line = format!("\n   login required: run `execbox login {name} {options}`\n");
         assert!(said.contains(&line), "{said}");
