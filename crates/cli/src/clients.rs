@@ -1,8 +1,6 @@
 //! `--clients`: the clients of a gateway over HTTP that have tokens of their own, and what each of them can use.
 
 use std::env;
-use std::fs::{self, Metadata};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,7 +20,7 @@ use crate::policy::PolicySource;
 use crate::servers;
 use crate::source::TextError;
 use crate::state::{StateFile, StateFileError};
-use crate::{report, secrecy, token};
+use crate::{files, report, secrecy, token};
 
 /// A client, with its token.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,8 +128,7 @@ impl ClientsFile {
 
 /// Prints a message if all users of this machine can read a file with tokens.
 fn warn_if_readable(path: &Path) {
-    let is_readable = |found: Metadata| found.is_file() && found.mode() & 0o004 != 0;
-    if fs::metadata(path).is_ok_and(is_readable) {
+    if files::is_readable_by_others(path) {
         let path = path.display();
         report::warn(&format_args!("{path} can be read by other users; run `chmod 600 {path}`, and change its tokens"));
     }

@@ -78,6 +78,11 @@ impl Files {
     }
 }
 
+/// Whether all users of this machine can read a file.
+pub(crate) fn is_readable_by_others(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.mode() & 0o004 != 0)
+}
+
 fn stamp(path: &Path) -> FileStamp {
     let found = fs::metadata(path).map_err(|error| error.kind())?;
     let times = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];

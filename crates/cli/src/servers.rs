@@ -73,6 +73,34 @@ impl From<ServerSources> for ServerArguments {
     }
 }
 
+impl ServerArguments {
+    /// Whether any of the options is given.
+    pub(crate) fn is_given(&self) -> bool {
+        let lists = [&self.sources.server, &self.allow, &self.deny];
+        !self.sources.config.is_empty() || self.read_only || lists.iter().any(|list| !list.is_empty())
+    }
+
+    /// Whether a configuration is read from a pipe.
+    pub(crate) fn has_pipe(&self) -> bool {
+        self.sources.config.iter().any(|path| source::is_descriptor(path))
+    }
+
+    /// The options that name the servers, as words of a command line, with the paths that `path` makes of those of files.
+    pub(crate) fn sources(&self, path: impl Fn(&Path) -> PathBuf) -> Vec<String> {
+        let files = self.sources.config.iter().map(|file| ["--config".to_owned(), path(file).display().to_string()]);
+        let servers = self.sources.server.iter().map(|server| ["--server".to_owned(), server.clone()]);
+        files.chain(servers).flatten().collect()
+    }
+
+    /// The options that select tools, as words of a command line.
+    pub(crate) fn selection(&self) -> Vec<String> {
+        let allow = self.allow.iter().map(|pattern| ["--allow".to_owned(), pattern.clone()]);
+        let deny = self.deny.iter().map(|pattern| ["--deny".to_owned(), pattern.clone()]);
+        let read_only = self.read_only.then(|| "--read-only".to_owned());
+        allow.chain(deny).flatten().chain(read_only).collect()
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServersError {
     #[error(transparent)]
@@ -139,12 +167,14 @@ pub(crate) enum Purpose {
     Gateway { quiet: bool },
     /// A running gateway. Prints nothing, and asks for nothing.
     Reload { quiet: bool },
+    /// `execbox doctor`, which reports all keys without effect. Prints nothing; may ask for inputs on the terminal.
+    Check,
 }
 
 impl Purpose {
     fn attended(self) -> Attended {
         match self {
-            Self::Once => Attended::InputOrError,
+            Self::Once | Self::Check => Attended::InputOrError,
             Self::Gateway { .. } => Attended::Input,
             Self::Reload { .. } => Attended::Never,
         }
@@ -153,7 +183,7 @@ impl Purpose {
     /// Whether a key without effect is reported.
     fn mentions(self, key: &IgnoredKey) -> bool {
         match self {
-            Self::Gateway { quiet: false } | Self::Reload { quiet: false } => true,
+            Self::Gateway { quiet: false } | Self::Reload { quiet: false } | Self::Check => true,
             _ => matches!(key.reason, IgnoreReason::Misspelled { .. }),
         }
     }
@@ -245,7 +275,7 @@ fn read_file(loaded: &mut Loaded, path: &Path, purpose: Purpose) -> Result<(), S
     read.map_err(|error| ServersError::Config { file: file.clone(), error })?;
     loaded.sources.resize(loaded.config.servers.len(), Some(path.to_owned()));
     let lines = ignored_lines(&file, &loaded.config.ignored[before..], purpose);
-    if !matches!(purpose, Purpose::Reload { .. }) {
+    if !matches!(purpose, Purpose::Reload { .. } | Purpose::Check) {
         for line in &lines {
             report::warn(line);
         }

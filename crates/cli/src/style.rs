@@ -22,12 +22,21 @@ pub(crate) const TITLE: Style = Style::new().bold();
 pub(crate) const DETAIL: Style = Style::new().dimmed();
 pub(crate) const PLAIN: Style = Style::new();
 
-/// The value of `--color`.
-static CHOICE: OnceLock<ColorChoice> = OnceLock::new();
+/// Whether the output to standard output and to standard error is colored.
+static COLORED: OnceLock<(Colors, Colors)> = OnceLock::new();
 
-/// Sets the value of `--color` for this process.
+/// Decides by the value of `--color`. Called at the start: a locked runner is killed if it asks what its streams are.
 pub(crate) fn choose(choice: ColorChoice) {
-    let _ = CHOICE.set(choice);
+    let _ = COLORED.set(colored(choice));
+}
+
+fn colored(choice: ColorChoice) -> (Colors, Colors) {
+    let of = |is_terminal: bool| match resolved(choice) {
+        ColorChoice::Always => Colors(true),
+        ColorChoice::Never => Colors(false),
+        ColorChoice::Auto => Colors(is_terminal),
+    };
+    (of(io::stdout().is_terminal()), of(io::stderr().is_terminal()))
 }
 
 /// The value of `--color` among the arguments of a command line that is not yet parsed, for the errors of the parser.
@@ -65,19 +74,11 @@ pub(crate) struct Colors(pub(crate) bool);
 
 impl Colors {
     pub(crate) fn of_stdout() -> Self {
-        Self::of(&io::stdout())
+        COLORED.get_or_init(|| colored(ColorChoice::Auto)).0
     }
 
     pub(crate) fn of_stderr() -> Self {
-        Self::of(&io::stderr())
-    }
-
-    fn of(stream: &impl io::IsTerminal) -> Self {
-        Self(match resolved(CHOICE.get().copied().unwrap_or(ColorChoice::Auto)) {
-            ColorChoice::Always => true,
-            ColorChoice::Never => false,
-            ColorChoice::Auto => stream.is_terminal(),
-        })
+        COLORED.get_or_init(|| colored(ColorChoice::Auto)).1
     }
 
     /// The text with a style. Control characters in it are not escaped.

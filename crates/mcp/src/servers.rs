@@ -14,6 +14,7 @@ use execbox::core::names::safe_name;
 use execbox::{Cause, ExecuteError, Provider};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
+use rmcp::model::ProtocolVersion;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -339,6 +340,14 @@ impl Servers {
             let found = skipped.iter().find(|(_, other)| other == namespace);
             found.map(|(skipped, _)| skipped.name.clone())
         })
+    }
+
+    /// The version of MCP that a server speaks, if it is ready.
+    pub fn protocol_version(&self, namespace: &str) -> Option<ProtocolVersion> {
+        let members = self.members();
+        let member = members.iter().find(|member| member.namespace == namespace)?;
+        let info = if let State::Ready(upstream) = &*member.lock() { upstream.server_info() } else { None };
+        info.map(|info| info.protocol_version.clone())
     }
 
     /// The parts of a tool that are not used, with reasons.

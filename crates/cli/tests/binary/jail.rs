@@ -429,10 +429,18 @@ fn the_doctor_reports_executors_and_the_kernel() {
     assert_eq!((&process["executor"], &process["checks"][4]["outcome"]), (&json!("process"), &json!("passed")));
     assert_eq!(process["jail"]["layers"][11], json!({ "layer": "system-calls", "status": "enforced" }));
 
-    let table = text(&doctor(&[]).stdout);
-    assert!(table.contains("Executor: inline\n  a program runs               passed\n"), "{table}");
-    assert!(table.contains("    Landlock                   enforced (ABI "), "{table}");
-    assert!(table.ends_with("All required limits work.\n"), "{table}");
+    let listed = text(&doctor(&["--verbose"]).stdout);
+    assert!(listed.starts_with("✓ all required limits work\nEngines: quickjs"), "{listed}");
+    assert!(listed.contains("Executor: inline\n  ✓ a program runs\n"), "{listed}");
+    assert!(listed.contains("\n  – the jail refuses a file: not tested: guests run in this process\n"), "{listed}");
+    assert!(listed.contains("\n  ✓ Landlock: enforced (ABI "), "{listed}");
+    let colored = text(&doctor(&["--color", "always", "--verbose"]).stdout);
+    assert!(colored.starts_with("\x1b[32m✓\x1b[0m all required limits work\n"), "{colored}");
+
+    let verdict = text(&doctor(&[]).stdout);
+    let passed =
+        listed.matches("\n  ✓ ").count() - process["jail"]["layers"].as_array().unwrap().len() * (ENGINES.len());
+    assert_eq!(verdict, format!("✓ all required limits work ({passed} checks passed; `--verbose` lists them)\n"));
 }
 
 #[test]
@@ -443,10 +451,15 @@ fn the_doctor_fails_if_a_required_layer_is_missing_and_names_the_remedy() {
     let output = doctor("best-effort");
     // V8 requires Landlock.
     assert_eq!(output.status.code(), Some(i32::from(cfg!(feature = "v8"))), "{output:?}");
-    assert!(text(&output.stdout).contains("remedy: use Linux 5.13 or later"), "{output:?}");
+    let missing = text(&output.stdout);
+    let mark = if cfg!(feature = "v8") { "✗" } else { "–" };
+    let landlock = format!("\n  {mark} Landlock: NOT ENFORCED: ");
+    assert!(missing.contains(&landlock) && missing.contains("; remedy: use Linux 5.13 or later"), "{missing}");
+    assert!(!missing.contains("a program runs") && !missing.contains("not tested"), "{missing}");
     let output = doctor("required");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(text(&output.stdout).ends_with("Some limits do not work; see above.\n"), "{output:?}");
+    let incomplete = text(&output.stdout);
+    assert!(incomplete.contains("the jail lacks required layers\nExecutor: process\n  ✗ "), "{incomplete}");
 }
 
 #[test]
@@ -457,5 +470,5 @@ fn a_runner_tests_itself() {
     child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
     assert!(child.wait().unwrap().success());
     assert!(said.contains("Executor: process\n") && !said.contains("Executor: inline"), "{said}");
-    assert!(said.contains("the jail refuses a socket    passed"), "{said}");
+    assert!(said.contains("✓ the jail refuses a socket\n"), "{said}");
 }

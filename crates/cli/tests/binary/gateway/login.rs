@@ -206,6 +206,21 @@ fn a_login_is_listed_kept_for_its_owner_used_and_revoked() {
 }
 
 #[test]
+fn the_doctor_names_the_command_that_logs_in() {
+    let dir = workspace("login-doctor");
+    let servers = json!({ "mcpServers": { "my wiki": { "url": format!("{}/mcp", serve()) } } });
+    fs::write(dir.join("my servers.json"), servers.to_string()).unwrap();
+    let arguments = ["doctor", "--config", "my servers.json", "--server", "key=sh ghp_A1b2C3d4e5F6"];
+    let (said, code) = shown(&dir, &arguments);
+    let options = "--config 'my servers.json' --config servers.json --server 'key=sh ${argument}'";
+    for name in ["\"my wiki\"", "wiki"] {
+        let line = format!("\n   login required: run `execbox login {name} {options}`\n");
+        assert!(said.contains(&line), "{said}");
+    }
+    assert_eq!(code, Some(1));
+}
+
+#[test]
 fn tokens_are_encrypted_with_a_key_in_the_keyring() {
     let dir = workspace("login-keyring");
     let (keyring, bus) = Keyring::serve(&dir);
@@ -240,8 +255,7 @@ fn tokens_are_encrypted_with_a_key_in_the_keyring() {
     keyring.clear();
     let reason = "the keyring has no key of execbox; log in again, with --no-keyring to need none";
     assert_eq!(first_line(shown(&["login"])), format!("wiki     login unknown: {reason}"));
-    let warning =
-        "warning: its tokens were not revoked and are valid until they expire: the keyring has no key";
+    let warning = "warning: its tokens were not revoked and are valid until they expire: the keyring has no key";
     assert!(shown(&["logout", "wiki"]).contains(warning));
     assert_eq!(first_line(shown(&["login"])), "wiki     login required");
     // Plain text, by option.
@@ -305,10 +319,7 @@ fn a_scope_that_a_call_lacks_is_listed_and_requested_by_the_next_login() {
     fs::write(&file, servers.to_string()).unwrap();
     let output = command(&dir, &["login", "wiki", "--no-browser", "--timeout", "1ms"]).output().unwrap();
     let said = text(output.stderr);
-    assert!(
-        said.starts_with("warning: calls have lacked the scope \"w:all\": add it to `oauth.scopes`\n"),
-        "{said}"
-    );
+    assert!(said.starts_with("warning: calls have lacked the scope \"w:all\": add it to `oauth.scopes`\n"), "{said}");
     assert!(said.contains("&scope=w%3Asome"), "{said}");
 }
 

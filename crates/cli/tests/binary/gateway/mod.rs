@@ -5,6 +5,7 @@ mod approvals;
 mod certificates;
 mod clients;
 mod configuration;
+mod doctor;
 mod keyring;
 mod login;
 mod mcp;
