@@ -9,7 +9,7 @@
 //!   [`reload`] reads it again when one of its [`files`] changes. Tokens of servers are in [`logins`]. Both stores are files of
 //!   [`private`].
 //! - Running gateways: [`gateways`] (their state), [`approvals`] (their calls that wait), [`watch`] (their reports).
-//! - [`state`]: the file of `--state`.
+//! - [`state`]: the file of `--state`. [`tool_source`]: the tools of a gateway.
 //! - Output: [`report`] (results, logs, errors), [`diagnostic`] and [`frame`] (errors with their source), [`terminal`] (text
 //!   that is safe to show), [`progress`]. [`interrupt`]: Ctrl-C and SIGTERM. [`secrecy`]: processes that hold secrets.
 //!
@@ -64,6 +64,7 @@ mod state;
 mod stub;
 mod terminal;
 mod token;
+mod tool_source;
 mod units;
 mod watch;
 

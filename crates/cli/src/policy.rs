@@ -108,11 +108,10 @@ impl PolicySource {
         self.patterns.iter().filter(is_unmatched).map(line).collect()
     }
 
-    /// The providers, with approvals by the user of the terminal.
-    pub(crate) fn attended(&self, providers: Vec<Provider>, servers: &Servers) -> Vec<Provider> {
+    /// The [`policy`](Self::policy) with approvals by the user of the terminal.
+    pub(crate) fn attended(&self, servers: &Servers) -> Policy {
         let user = TerminalUser { asks_once: self.asks_once, always: Arc::clone(&self.always) };
-        let policy = self.policy(servers, None).approver(Arc::new(Questions::new(user)));
-        providers.into_iter().map(|provider| provider.with_policy(&policy)).collect()
+        self.policy(servers, None).approver(Arc::new(Questions::new(user)))
     }
 
     /// The policy for the tools of these servers and of stub files. The audit log names `client`.

@@ -8,7 +8,7 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
-use execbox::core::error::render;
+use execbox::core::error::{SCRIPT_NAME, render};
 use execbox::core::text::bytes_text;
 use execbox::{ExecuteError, ExecuteResult, Limits, LogLevel, LogLine, StackFrame, Usage};
 use execbox_mcp::Secrets;
@@ -127,7 +127,11 @@ pub(crate) fn hint_at_undefined(instead: &str) {
 fn error_text(error: &ExecuteError, source: &Source, colored: bool) -> String {
     let message = render(error.name.as_deref(), &error.message, []);
     let place = error.position.map(|position| SourceLocation { name: &source.name, code: &source.code, position });
-    let stack = error.stack.iter().map(|frame| StackFrame { file: source.name.clone(), ..frame.clone() }).collect();
+    let named = |frame: &StackFrame| match frame.file == SCRIPT_NAME {
+        true => StackFrame { file: source.name.clone(), ..frame.clone() },
+        false => frame.clone(),
+    };
+    let stack = error.stack.iter().map(named).collect();
     Diagnostic { code: Some(error.code.as_str()), message: &message, place, stack }.text(colored)
 }
 
