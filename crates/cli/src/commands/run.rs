@@ -82,7 +82,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     policy: PolicyArguments,
 
-    /// Stop the program after TIME: `2s`, `500ms`; a plain number is milliseconds [default: 10s; with `--gateway` 30s]
+    /// Stop the program after TIME: `2s`, `500ms`; a plain number is milliseconds [default: 5s; with `--gateway` 30s]
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, help_heading = "Limits")]
     timeout: Option<Time>,
 
@@ -258,6 +258,7 @@ const LONG_HELP: &str = r#"Examples:
   execbox run -e '[1, 2, 3].map(x => x * x)'
   echo '6 * 7' | execbox run --json --timeout 500ms --memory 16MiB
   execbox run program.ts --config ~/.cursor/mcp.json --timeout 1m
+  execbox run program.js --config servers.json --gateway --state state.db
 
 Executors:
   inline            in this process, on its main thread
@@ -299,3 +300,25 @@ Exit codes:
 Environment:
   NO_COLOR              disables colors if set
   EXECBOX_REMOTE_TOKEN  the token for a remote runner; otherwise EXECBOX_TOKEN"#;
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[test]
+    fn the_default_timeout_is_that_of_the_gateway_with_its_option() {
+        for (words, seconds) in [(&[][..], 5), (&["--gateway"], 30), (&["--gateway", "--timeout", "2s"], 2)] {
+            let CommandLine { arguments } = CommandLine::parse_from([&["run", "-e", "1"], words].concat());
+            let Ok(job) = Job::new(arguments) else { panic!("{words:?}") };
+            assert_eq!(job.limits.timeout.as_secs(), seconds, "{words:?}");
+        }
+    }
+}

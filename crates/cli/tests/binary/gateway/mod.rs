@@ -9,5 +9,6 @@ mod keyring;
 mod login;
 mod mcp;
 mod reload;
+mod repeat;
 mod skipped;
 mod state;
