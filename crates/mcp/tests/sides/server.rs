@@ -438,18 +438,18 @@ async fn the_observer_of_a_server_sees_the_programs_of_its_clients() {
 #[tokio::test]
 async fn a_program_without_a_connection_is_executed_as_that_of_a_client() {
     let echo = Tool::new("echo", async |input, _| Ok(input)).description("Gives back what it gets");
-    let (fail, delete) = (
+    let (fail, remove) = (
         Tool::new("fail", async |_, _| Err(ToolError::new("no such thing"))),
-        Tool::new("delete", async |_, _| Ok(Json::Null)),
+        Tool::new("remove", async |_, _| Ok(Json::Null)),
     );
-    let provider = Provider::builder("api").tools([echo, fail, delete]).build().unwrap();
+    let provider = Provider::builder("api").tools([echo, fail, remove]).build().unwrap();
     let ended = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&ended);
     let observer = Observer::new(move |event| {
         count.fetch_add(usize::from(matches!(event.kind, EventKind::Ended(_))), Ordering::Relaxed);
     });
     let denied = Decision::Deny("not here".to_owned());
-    let policy = Policy::new().tools("api.delete", denied).tools("api.echo", Decision::Ask);
+    let policy = Policy::new().tools("api.remove", denied).tools("api.echo", Decision::Ask);
     let options = ServerOptions {
         policy: Some(policy.approver(Arc::new(Approves))),
         observer: Some(observer),
@@ -468,7 +468,7 @@ async fn a_program_without_a_connection_is_executed_as_that_of_a_client() {
     assert_eq!(execute(&server.clone(), "await store.get('a')").await, Ok(Some(Json::Null)), "another client");
     let failed = execute(&server, "\n\nawait api.fail()").await.unwrap_err();
     assert_eq!(failed.message, "api.fail failed (line 3): no such thing");
-    let denied = execute(&server, "await api.delete()").await.unwrap_err().message;
+    let denied = execute(&server, "await api.remove()").await.unwrap_err().message;
     assert!(denied.ends_with("not here"), "{denied}");
     let unsaved = execute(&server, "await snippets.thrice(1)").await.unwrap_err().message;
     assert!(unsaved.ends_with("programs can call the snippets that were saved before they started"), "{unsaved}");
