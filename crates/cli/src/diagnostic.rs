@@ -28,7 +28,8 @@ pub(crate) struct SourceLocation<'a> {
 }
 
 impl Diagnostic<'_> {
-    /// The error as one or more lines. Omits the innermost frame if its source is shown.
+    /// The error as one or more lines. Omits the innermost frame if its source is shown: an error in a snippet is shown where the
+    /// program calls the snippet.
     pub(crate) fn text(&self, colors: Colors) -> String {
         let message = safe(self.message);
         let mut title = Level::ERROR.primary_title(&*message);
@@ -38,11 +39,10 @@ impl Diagnostic<'_> {
         let frame = self.place.and_then(|place| Some((place, Frame::around(place.code, place.position)?)));
         let (group, callers) = match &frame {
             Some((place, frame)) => {
-                let function = self.stack.first().and_then(|frame| function(frame, place));
-                (
-                    title.element(snippet(frame, &safe_line(place.name), function)),
-                    self.stack.get(1..).unwrap_or_default(),
-                )
+                let innermost = self.stack.first().filter(|frame| is_at(frame, place));
+                let function = innermost.and_then(|frame| frame.function.as_deref());
+                let shown = usize::from(innermost.is_some());
+                (title.element(snippet(frame, &safe_line(place.name), function)), &self.stack[shown..])
             }
             None => (Group::with_title(title), &self.stack[..]),
         };
@@ -64,8 +64,7 @@ fn snippet<'a>(frame: &'a Frame, name: &str, function: Option<&str>) -> Snippet<
         .annotation(AnnotationKind::Primary.span(frame.span.clone()).label(label))
 }
 
-/// The function of a frame, if the frame is at that place.
-fn function<'a>(stack_frame: &'a StackFrame, place: &SourceLocation<'_>) -> Option<&'a str> {
-    let is_there = stack_frame.file == place.name && stack_frame.position() == place.position;
-    stack_frame.function.as_deref().filter(|_| is_there)
+/// Whether a frame is at that place.
+fn is_at(frame: &StackFrame, place: &SourceLocation<'_>) -> bool {
+    frame.file == place.name && frame.position() == place.position
 }

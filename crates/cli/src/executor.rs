@@ -210,13 +210,17 @@ impl ExecutorConfig {
     }
 
     /// Runs `work` with an executor on a new runtime. `has_io` states whether `work` itself does I/O.
-    pub(crate) fn run<T>(&self, has_io: bool, work: impl AsyncFnOnce(&dyn Executor) -> T) -> Result<T, ExecuteError> {
+    pub(crate) fn run<T>(
+        &self,
+        has_io: bool,
+        work: impl AsyncFnOnce(Arc<dyn Executor>) -> T,
+    ) -> Result<T, ExecuteError> {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let needs_time_only = self.kind == ExecutorKind::Inline && self.fallback.is_none() && !has_io;
         let runtime = if needs_time_only { runtime.enable_time() } else { runtime.enable_all() };
         let runtime = runtime.build().map_err(|error| ExecuteError::internal(error.to_string()))?;
         let executor = self.executor()?;
-        Ok(runtime.block_on(work(&*executor)))
+        Ok(runtime.block_on(work(executor)))
     }
 }
 

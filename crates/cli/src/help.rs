@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
 impl Arguments {
     /// The arguments of this process. A mistake in them ends the process with a message, and `--help` with the help.
     pub(crate) fn of_process() -> Self {
-        let mut command = command().color(style::choice_of(env::args_os()));
+        let mut command = command_line().color(style::choice_of(env::args_os()));
         let parsed = command.try_get_matches_from_mut(env::args_os());
         let parsed = parsed.and_then(|matches| Self::from_arg_matches(&matches));
         parsed.unwrap_or_else(|error| with_hint(error, &command).exit())
@@ -34,13 +34,12 @@ impl Arguments {
 }
 
 /// The command line.
-pub(crate) fn command() -> clap::Command {
+pub(crate) fn command_line() -> clap::Command {
     let mut command = Arguments::command();
     command.build();
     let groups = groups(&command);
     command.help_template(format!(
-        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}{0}Options:{0:#}\n{{options}}{{after-help}}",
-        HEADING
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}{HEADING}Options:{HEADING:#}\n{{options}}{{after-help}}"
     ))
 }
 
@@ -75,9 +74,9 @@ fn with_hint(mut error: Error, command: &clap::Command) -> Error {
         }
         ErrorKind::UnknownArgument => {
             let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
-            let of_servers =
-                ["mcp", "doctor", "login", "types"].iter().any(|name| usage.contains(&format!(" {name} ")));
-            if let Some(file) = context(ContextKind::InvalidArg).filter(|file| of_servers && is_file(file)) {
+            let takes_file = ["mcp", "doctor"].iter().any(|name| usage.contains(&format!("execbox {name} ")));
+            let argument = context(ContextKind::InvalidArg).filter(|argument| !argument.starts_with('-'));
+            if let Some(file) = argument.filter(|_| takes_file) {
                 let tip = StyledStr::from(format!("for the servers in a configuration, use '--config {file}'"));
                 error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
             }
@@ -85,11 +84,6 @@ fn with_hint(mut error: Error, command: &clap::Command) -> Error {
         _ => {}
     }
     error
-}
-
-/// Whether an argument looks like the name of a configuration.
-fn is_file(argument: &str) -> bool {
-    !argument.starts_with('-') && (argument.ends_with(".json") || argument.ends_with(".toml") || argument.contains('/'))
 }
 
 /// The commands by the occasion of their use, the most frequent ones first.
@@ -129,7 +123,7 @@ mod tests {
 
     #[test]
     fn every_command_is_in_one_group() {
-        let command = command();
+        let command = command_line();
         let mut listed: Vec<_> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
         let mut names: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
         listed.sort_unstable();

@@ -1,6 +1,7 @@
 //! The options that set limits, generated from the table of limits.
 
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use clap::builder::ValueParser;
 use clap::parser::ValueSource;
@@ -9,6 +10,9 @@ use execbox::core::program::{Amount, Limit, Unit, Wire};
 use execbox::{Limits, ListenOptions};
 
 use crate::units::{Size, Time};
+
+/// The default of the timeout of programs of a gateway. Longer than that of others, because tools may be remote.
+pub(crate) const GATEWAY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The options of a command for one kind of limits.
 pub(crate) trait LimitOptions {

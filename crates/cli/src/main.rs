@@ -10,9 +10,10 @@
 //!   [`reload`] reads it again when one of its [`files`] changes. Tokens of servers are in [`logins`]. Both stores are files of
 //!   [`private`].
 //! - Running gateways: [`gateways`] (their state), [`approvals`] (their calls that wait), [`watch`] (their reports).
-//! - [`state`]: the file of `--state`.
+//! - [`state`]: the file of `--state`. [`tool_source`]: the tools of a gateway.
 //! - Output: [`report`] (results, logs, messages), [`table`], [`diagnostic`] and [`frame`] (errors with their source),
-//!   [`terminal`] (text that is safe to show), [`style`] (colors, width), [`progress`]. [`interrupt`]: Ctrl-C and SIGTERM. [`secrecy`]: processes that hold secrets.
+//!   [`terminal`] (text that is safe to show), [`style`] (colors, width), [`progress`].
+//! - [`interrupt`]: Ctrl-C and SIGTERM. [`secrecy`]: processes that hold secrets.
 //!
 //! The crate has no rules of its own: the library decides what a program may do, what a limit means, and the names of errors.
 //!
@@ -68,6 +69,7 @@ mod style;
 mod table;
 mod terminal;
 mod token;
+mod tool_source;
 mod units;
 mod watch;
 
@@ -79,7 +81,7 @@ fn main() -> ExitCode {
     execbox_measure::allocator::return_memory_soon();
     let Arguments { command, color } = Arguments::of_process();
     style::choose(color);
-    let exit = command.run().unwrap_or_else(|error| {
+    let exit = command.run(help::command_line).unwrap_or_else(|error| {
         report::print_error(&error);
         error.exit()
     });

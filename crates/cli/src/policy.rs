@@ -56,7 +56,7 @@ pub(crate) struct PolicyArguments {
 pub(crate) enum PolicyError {
     #[error(transparent)]
     Pattern(ServersError),
-    #[error("invalid --ask {text:?}: expected {}{}", ask_forms(.servers), did_you_mean(.near))]
+    #[error("invalid --ask {text:?}: expected {}{}", ask_forms(.servers), did_you_mean(*.near))]
     Ask { text: String, servers: Vec<String>, near: Option<&'static str> },
     #[error("--audit-log: {}", reason(.0))]
     AuditLog(#[from] io::Error),
@@ -84,7 +84,7 @@ fn ask_forms(servers: &[String]) -> String {
     format!("{}{pattern}", AskEffect::NAMES.join(", "))
 }
 
-fn did_you_mean(near: &Option<&str>) -> String {
+fn did_you_mean(near: Option<&str>) -> String {
     near.map(|near| format!("; did you mean {near}?")).unwrap_or_default()
 }
 
@@ -137,11 +137,10 @@ impl PolicySource {
         self.patterns.iter().filter(is_unmatched).map(line).collect()
     }
 
-    /// The providers, with approvals by the user of the terminal.
-    pub(crate) fn attended(&self, providers: Vec<Provider>, servers: &Servers) -> Vec<Provider> {
+    /// The [`policy`](Self::policy) with approvals by the user of the terminal.
+    pub(crate) fn attended(&self, servers: &Servers) -> Policy {
         let user = TerminalUser { asks_once: self.asks_once, always: Arc::clone(&self.always) };
-        let policy = self.policy(servers, None).approver(Arc::new(Questions::new(user)));
-        providers.into_iter().map(|provider| provider.with_policy(&policy)).collect()
+        self.policy(servers, None).approver(Arc::new(Questions::new(user)))
     }
 
     /// The policy for the tools of these servers and of stub files. The audit log names `client`.

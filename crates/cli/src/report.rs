@@ -9,7 +9,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use anstyle::Style;
-use execbox::core::error::render;
+use execbox::core::error::{SCRIPT_NAME, render};
 use execbox::core::text::bytes_text;
 use execbox::{ExecuteError, ExecuteResult, Limits, LogLevel, LogLine, StackFrame, Usage};
 use execbox_mcp::Secrets;
@@ -75,7 +75,9 @@ pub(crate) fn note_dropped_logs(dropped: u64, kept: usize, limits: &Limits, char
 
 /// Prints the resources that an execution used.
 pub(crate) fn print_usage(usage: &Usage, duration: Duration) {
-    usage_lines(usage, duration).iter().for_each(|line| write_detail(line));
+    for line in usage_lines(usage, duration) {
+        write_detail(&line);
+    }
 }
 
 /// A line for each resource that was used: `calls     3, 2 at once`.
@@ -148,7 +150,11 @@ pub(crate) fn hint_at_undefined(instead: &str) {
 fn error_text(error: &ExecuteError, source: &Source, colors: Colors) -> String {
     let message = render(error.name.as_deref(), &error.message, []);
     let place = error.position.map(|position| SourceLocation { name: &source.name, code: &source.code, position });
-    let stack = error.stack.iter().map(|frame| StackFrame { file: source.name.clone(), ..frame.clone() }).collect();
+    let named = |frame: &StackFrame| match frame.file == SCRIPT_NAME {
+        true => StackFrame { file: source.name.clone(), ..frame.clone() },
+        false => frame.clone(),
+    };
+    let stack = error.stack.iter().map(named).collect();
     Diagnostic { code: Some(error.code.as_str()), message: &message, place, stack }.text(colors)
 }
 

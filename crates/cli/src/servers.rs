@@ -445,11 +445,14 @@ fn starting(servers: &Servers, is_needed: impl Fn(&str) -> bool) -> String {
     missing.join(", ")
 }
 
-/// The namespaces that a program may use: those that it names, or all if it can reach globals without their names.
-pub(crate) fn used_namespaces(config: &Config, code: &str) -> Vec<String> {
+/// The namespaces that a program may use: those that it names, or all if it can reach globals without their names. A program of a
+/// gateway may use all if it searches tools, or calls snippets.
+pub(crate) fn used_namespaces(config: &Config, code: &str, is_of_gateway: bool) -> Vec<String> {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '\u{200c}' | '\u{200d}');
     let words: HashSet<&str> = code.split(|c| !is_part(c)).collect();
-    let reaches_all = code.contains("\\u") || REACHING_GLOBALS.iter().any(|word| words.contains(word));
+    let names_any = |names: &[&str]| names.iter().any(|name| words.contains(name));
+    let reaches_all =
+        code.contains("\\u") || names_any(&REACHING_GLOBALS) || is_of_gateway && names_any(&["tools", "snippets"]);
     let mut namespaces = config.namespaces();
     namespaces.retain(|namespace| reaches_all || words.contains(&**namespace));
     namespaces
@@ -590,7 +593,11 @@ mod tests {
             ("(() => {}).constructor('1')", &names),
             ("await sh\\u006fp.list()", &names),
         ] {
-            assert_eq!(used_namespaces(&config, code), expected, "{code}");
+            assert_eq!(used_namespaces(&config, code, false), expected, "{code}");
+        }
+        for code in ["await tools.search('orders')", "await snippets.total()"] {
+            assert_eq!(used_namespaces(&config, code, false), [""; 0], "{code}");
+            assert_eq!(used_namespaces(&config, code, true), names, "{code}");
         }
     }
 }

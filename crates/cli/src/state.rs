@@ -6,9 +6,13 @@
 use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use execbox_mcp::server::{MAX_ENTRY_BYTES, MAX_STATE_BYTES, StateArea, StateEntry, StateError, StateStore};
+use execbox::TypeScript;
+use execbox_mcp::server::{
+    MAX_ENTRY_BYTES, MAX_STATE_BYTES, StateArea, StateEntry, StateError, StateOptions, StateStore,
+};
 use execbox_thread::{FileInfo, FileQuery, StorageFailure, ThreadError, ThreadLimits, ThreadState, ThreadStore};
 use tokio::runtime::Handle;
 
@@ -91,6 +95,13 @@ impl StateFile {
         Ok(Self { store, values, snippets, shapes, runtime: Handle::current() })
     }
 
+    /// Opens the file of `--state`, if there is one.
+    pub(crate) async fn open_option(path: Option<&Path>) -> Result<Option<Arc<Self>>, StateOptionError> {
+        let Some(path) = path else { return Ok(None) };
+        let opened = Self::open(path).await.map_err(|error| StateOptionError::new(path, error))?;
+        Ok(Some(Arc::new(opened)))
+    }
+
     /// The state with this name in the same file. The shapes of results are shared.
     pub(crate) fn named(&self, name: &str) -> Result<Self, StateFileError> {
         let thread = |area: &str| self.store.thread(format!("{area} of {name}"));
@@ -171,6 +182,11 @@ impl StateStore for StateFile {
     fn list(&self, area: StateArea, prefix: &str) -> Result<Vec<StateEntry>, StateError> {
         self.wait(self.entries(area, prefix))
     }
+}
+
+/// Where programs of a gateway keep values and code: in `file`, or in memory.
+pub(crate) fn options(file: Option<Arc<StateFile>>) -> StateOptions {
+    StateOptions { shared: file.map(|file| file as Arc<dyn StateStore>), language: Some(Arc::new(TypeScript)) }
 }
 
 /// Checks that other users can neither read the file, which may contain secrets, nor change it, because the snippets in it are

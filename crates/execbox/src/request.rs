@@ -57,6 +57,11 @@ impl ExecuteRequest {
         }
     }
 
+    /// The code of the script.
+    pub fn code(&self) -> &str {
+        &self.code
+    }
+
     /// Adds functions that the script may call: code of its own, apart from the script.
     ///
     /// ```

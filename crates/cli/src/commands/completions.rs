@@ -7,7 +7,7 @@ use clap_complete::Shell;
 
 use crate::error::{CommandError, SystemError};
 use crate::exit::Exit;
-use crate::{help, report};
+use crate::report;
 
 /// Print completions of commands and options for a shell
 #[derive(Debug, Args)]
@@ -18,9 +18,9 @@ pub(crate) struct Arguments {
     shell: Shell,
 }
 
-pub(crate) fn run(arguments: Arguments) -> Result<Exit, CommandError> {
+pub(crate) fn run(arguments: &Arguments, mut command_line: clap::Command) -> Result<Exit, CommandError> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut help::command(), "execbox", &mut script);
+    clap_complete::generate(arguments.shell, &mut command_line, "execbox", &mut script);
     let script = String::from_utf8(script).map_err(|error| SystemError::Output(io::Error::other(error)))?;
     report::print(script.trim_end()).map_err(SystemError::Output)?;
     Ok(Exit::Success)

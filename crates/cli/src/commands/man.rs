@@ -9,7 +9,7 @@ use clap_mangen::Man;
 
 use crate::error::{CliError, CommandError, SystemError, reason};
 use crate::exit::Exit;
-use crate::{help, report};
+use crate::report;
 
 /// Print the manual page, or write the pages of all commands
 #[derive(Debug, Args)]
@@ -41,15 +41,14 @@ impl CliError for ManError {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
-    let command = help::command();
+pub(crate) fn run(arguments: &Arguments, command: &clap::Command) -> Result<Exit, CommandError> {
     if let Some(dir) = &arguments.dir {
-        write_pages(&command, dir)?;
+        write_pages(command, dir)?;
         return Ok(Exit::Success);
     }
     let page = match &arguments.command {
-        None => page(&command),
-        Some(name) => page(command.find_subcommand(name).ok_or_else(|| unknown(&command, name))?),
+        None => page(command),
+        Some(name) => page(command.find_subcommand(name).ok_or_else(|| unknown(command, name))?),
     };
     report::print(page.map_err(SystemError::Output)?.trim_end()).map_err(SystemError::Output)?;
     Ok(Exit::Success)

@@ -11,17 +11,16 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use execbox::jail::Mode;
-use execbox::{CancellationToken, Limits, Provider, TypeScript};
+use execbox::{CancellationToken, Limits};
 use execbox_mcp::rmcp::ServiceExt as _;
 use execbox_mcp::rmcp::service::ServerInitializeError;
 use execbox_mcp::server::{
-    self, AbsentTool, CodeServer, HttpError, HttpLimit, HttpOptions, HttpServer, LineTransport, NamedClients,
-    ProviderSource, ServerOptions, ShortageSink, StateOptions, StateStore, UnavailableNamespace,
+    self, CodeServer, HttpError, HttpLimit, HttpOptions, HttpServer, LineTransport, NamedClients, ServerOptions,
+    ShortageSink, StateStore,
 };
 use execbox_mcp::servers::Servers;
-use execbox_mcp::upstream::{LineSink, RejectedTool, UpstreamOptions};
+use execbox_mcp::upstream::{LineSink, UpstreamOptions};
 use execbox_mcp::{Clients, Secrets, Shapes};
-use futures_util::future::BoxFuture;
 
 use crate::approvals::{Approvals, ClientApprover};
 use crate::clients::{self, ClientServers, ClientsError, ClientsFile};
@@ -31,12 +30,13 @@ use crate::executor::{self, ExecutorConfig, ExecutorKind};
 use crate::exit::Exit;
 use crate::gateways::Publisher;
 use crate::input::Input;
-use crate::limits::LimitArguments;
+use crate::limits::{GATEWAY_TIMEOUT, LimitArguments};
 use crate::policy::{PolicyArguments, PolicySource};
 use crate::reload::{Hangup, Reloader, Sources};
 use crate::servers::{self, Loaded, Purpose, ServerArguments, ServersError};
-use crate::state::{StateFile, StateOptionError};
+use crate::state::{self, StateFile};
 use crate::token::{Role, TokenSource};
+use crate::tool_source::ToolSource;
 use crate::units::Time;
 use crate::watch::{Lines, LogFile, Published};
 use crate::{descriptors, interrupt, report, stub, watch};
@@ -158,7 +158,7 @@ pub(crate) struct Arguments {
     call_name: String,
 
     /// Stop code after TIME, including the time of its tool calls: `2s`, `1m`; a plain number is milliseconds
-    #[arg(long, value_name = "TIME", allow_negative_numbers = true, help_heading = "Limits", default_value_t = Time(TIMEOUT))]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, help_heading = "Limits", default_value_t = Time(GATEWAY_TIMEOUT))]
     timeout: Time,
 
     /// Let models ask for more time for a program, up to TIME
@@ -245,9 +245,6 @@ impl From<Layout> for server::Layout {
         }
     }
 }
-
-/// The default of `--timeout`. Longer than that of other commands, because tools may be remote.
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The default of `--max-timeout`.
 const MAX_TIMEOUT: Duration = Duration::from_mins(5);
@@ -398,8 +395,8 @@ impl Job {
         let executor = self.executor.executor().map_err(|error| SystemError::Engine(error.message))?;
         // The file and the address are opened before servers start: another user may own the file, and the address may be in
         // use.
-        let state = self.open_state().await?;
-        self.options.state.shared = state.clone().map(|file| file as Arc<dyn StateStore>);
+        let state = StateFile::open_option(self.state.as_deref()).await?;
+        self.options.state = state::options(state.clone());
         let named = NamedClients::default();
         let http = self.listen(&named).await?;
         let changes = self.options.changes.clone();
@@ -439,7 +436,7 @@ impl Job {
             shapes: shapes.clone(),
             ..self.options
         };
-        let source = Source { sources: Arc::clone(&self.sources), servers: servers.clone() };
+        let source = ToolSource { stubs: self.sources.stubs.clone(), servers: servers.clone() };
         let code_server = CodeServer::new(Arc::clone(&executor), source.clone(), options.clone());
         let (clients_file, named_clients) = self.clients.unzip();
         let client_servers = Arc::new(ClientServers {
@@ -503,13 +500,6 @@ impl Job {
             ..options.clone()
         };
         HttpServer::bind(address, options).await.map(Some).map_err(McpError::Http)
-    }
-
-    /// Opens the file of `--state`.
-    async fn open_state(&self) -> Result<Option<Arc<StateFile>>, StateOptionError> {
-        let Some(path) = &self.state else { return Ok(None) };
-        let opened = StateFile::open(path).await.map_err(|error| StateOptionError::new(path, error))?;
-        Ok(Some(Arc::new(opened)))
     }
 
     /// The sink of the lines that servers write to standard error; `None` if no one reads them.
@@ -585,51 +575,6 @@ async fn serve_approvals(approvals: Arc<Approvals>) {
     }
 }
 
-/// The tools of stub files and of servers.
-#[derive(Clone)]
-struct Source {
-    sources: Arc<Sources>,
-    servers: Servers,
-}
-
-impl ProviderSource for Source {
-    fn providers(&self) -> Vec<Provider> {
-        servers::all_providers(&self.sources.stubs, &self.servers)
-    }
-
-    fn unavailable(&self) -> Vec<UnavailableNamespace> {
-        self.servers.unavailable()
-    }
-
-    fn settled<'a>(&'a self, namespaces: &'a [String]) -> BoxFuture<'a, ()> {
-        Box::pin(self.servers.settled_if(|name| namespaces.iter().any(|needed| needed == name)))
-    }
-
-    fn is_exposed(&self, namespace: &str, names: [&str; 2]) -> bool {
-        self.servers.is_exposed(namespace, names)
-    }
-
-    fn has_prefix(&self, namespace: &str) -> bool {
-        self.servers.has_prefix(namespace)
-    }
-
-    fn features(&self) -> Option<Vec<Provider>> {
-        Some(self.servers.features())
-    }
-
-    fn absent_tool(&self, namespace: &str, tool: &str) -> Option<AbsentTool> {
-        self.servers.absent_tool(namespace, tool)
-    }
-
-    fn rejected_tools(&self) -> Vec<(String, RejectedTool)> {
-        self.servers.rejected_tools()
-    }
-
-    fn unread_parts(&self, namespace: &str, tool: &str) -> Vec<String> {
-        self.servers.unread_parts(namespace, tool)
-    }
-}
-
 /// Whether a client was served.
 enum Client {
     Served,
@@ -682,7 +627,6 @@ fn server_options(arguments: &Arguments) -> Result<ServerOptions, McpError> {
         timers: arguments.timers,
         max_programs: arguments.max_programs.get(),
         approval_timeout: arguments.approval_timeout.0,
-        state: StateOptions { shared: None, language: Some(Arc::new(TypeScript)) },
         ..ServerOptions::default()
     })
 }

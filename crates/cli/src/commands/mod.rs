@@ -45,7 +45,8 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    pub(crate) fn run(self) -> Result<Exit, CommandError> {
+    /// Runs the command. `command_line` describes all of the command line.
+    pub(crate) fn run(self, command_line: fn() -> clap::Command) -> Result<Exit, CommandError> {
         match self {
             Self::Run(arguments) => run::run(arguments),
             Self::RunCode(arguments) => run_code::run(arguments),
@@ -61,8 +62,8 @@ impl Command {
             Self::Conform(arguments) => conform::run(arguments),
             Self::Doctor(arguments) => doctor::run(&arguments),
             Self::Bench(arguments) => bench::run(&arguments),
-            Self::Completions(arguments) => completions::run(arguments),
-            Self::Man(arguments) => man::run(&arguments),
+            Self::Completions(arguments) => completions::run(&arguments, command_line()),
+            Self::Man(arguments) => man::run(&arguments, &command_line()),
             Self::Version(arguments) => version::run(&arguments),
         }
     }

@@ -1,24 +1,29 @@
 //! `execbox run`: runs one program.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use execbox::{CancellationToken, ErrorCode, ExecuteRequest, ExecuteResult, Limits, Provider};
-use execbox_mcp::Secrets;
+use execbox::{
+    CancellationToken, Cause, ErrorCode, ExecuteError, ExecuteRequest, ExecuteResult, Executor, Limits, Provider,
+};
 use execbox_mcp::config::Config;
+use execbox_mcp::server::{CodeServer, OWN_NAMESPACES, ServerOptions};
 use execbox_mcp::upstream::UpstreamOptions;
+use execbox_mcp::{Secrets, Shapes};
 
 use crate::error::{CommandError, SystemError};
 use crate::executor::{ExecutorArguments, ExecutorConfig};
 use crate::exit::Exit;
-use crate::limits::LimitArguments;
+use crate::limits::{GATEWAY_TIMEOUT, LimitArguments};
 use crate::policy::{PolicyArguments, PolicySource};
 use crate::servers::{self, Purpose, ServerArguments};
 use crate::source::{ProgramArguments, Source};
-use crate::stub;
+use crate::state::{self, StateFile};
+use crate::tool_source::ToolSource;
 use crate::units::Time;
-use crate::{interrupt, report};
+use crate::{interrupt, report, stub};
 
 /// Run a program and print its result
 ///
@@ -31,6 +36,14 @@ use crate::{interrupt, report};
 pub(crate) struct Arguments {
     #[command(flatten)]
     program: ProgramArguments,
+
+    /// Run the program as `execbox mcp` does: with `tools`, `store`, `snippets` and `results`
+    #[arg(long)]
+    gateway: bool,
+
+    /// Use the values and snippets in FILE, that of `execbox mcp --state` [default: none, in memory]
+    #[arg(long, value_name = "FILE", requires = "gateway")]
+    state: Option<PathBuf>,
 
     /// Print the whole result (outcome, logs, duration, usage) as one line of JSON
     #[arg(long)]
@@ -65,9 +78,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", help_heading = "MCP servers")]
     tools: Vec<PathBuf>,
 
-    /// Stop the program after TIME: `2s`, `500ms`; a plain number is milliseconds
-    #[arg(long, value_name = "TIME", allow_negative_numbers = true, help_heading = "Limits", default_value_t = Time(Limits::default().timeout))]
-    timeout: Time,
+    /// Stop the program after TIME: `2s`, `500ms`; a plain number is milliseconds [default: 5s; with `--gateway` 30s]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, help_heading = "Limits")]
+    timeout: Option<Time>,
 
     #[command(flatten)]
     limits: LimitArguments,
@@ -81,7 +94,8 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: Arguments) -> Result<Exit, CommandError> {
     let job = Job::new(arguments)?;
-    let (mut result, interrupted) = interrupt::cancel_on_interrupt(|cancellation| job.execute(cancellation));
+    let (executed, interrupted) = interrupt::cancel_on_interrupt(|cancellation| job.execute(cancellation));
+    let mut result = executed?;
     job.secrets.redact_result(&mut result);
     let printed = if job.json { report::print_json(&result) } else { report::print_human(&result, &job.source) };
     printed.map_err(SystemError::Output)?;
@@ -107,6 +121,10 @@ struct Job {
     policy: PolicySource,
     limits: Limits,
     executor: ExecutorConfig,
+    /// Whether the program is one of a gateway.
+    gateway: bool,
+    /// The file of `--state`.
+    state: Option<PathBuf>,
     json: bool,
     usage: bool,
     quiet: bool,
@@ -117,14 +135,20 @@ struct Job {
 
 impl Job {
     fn new(arguments: Arguments) -> Result<Self, CommandError> {
-        let limits = arguments.limits.limits(Limits { timeout: arguments.timeout.0, ..Limits::default() });
-        let executor = ExecutorConfig::read(&arguments.executor, &limits)?;
+        let default = if arguments.gateway { GATEWAY_TIMEOUT } else { Limits::default().timeout };
+        let timeout = arguments.timeout.map_or(default, |timeout| timeout.0);
+        let limits = arguments.limits.limits(Limits { timeout, ..Limits::default() });
+        let mut executor = ExecutorConfig::read(&arguments.executor, &limits)?;
+        if arguments.gateway {
+            executor = executor.with_max_programs(PROGRAMS);
+        }
         let stubs = stub::load(&arguments.tools)?;
         let loaded = servers::read(&arguments.servers, &stubs, Purpose::Once)?;
         let policy = PolicySource::read(&arguments.policy, &loaded, &stubs)?;
         // The program is read last: it may be typed by hand, which would be lost if another argument is invalid.
         let source = Source::read(arguments.program)?;
-        let Arguments { json, usage, quiet, cancel_unawaited, timers, no_common_globals, .. } = arguments;
+        let Arguments { gateway, state, json, usage, quiet, cancel_unawaited, timers, no_common_globals, .. } =
+            arguments;
         let common_globals = !no_common_globals;
         Ok(Self {
             source,
@@ -134,6 +158,8 @@ impl Job {
             policy,
             limits,
             executor,
+            gateway,
+            state,
             json,
             usage,
             quiet,
@@ -143,34 +169,61 @@ impl Job {
         })
     }
 
-    fn execute(&self, cancellation: CancellationToken) -> ExecuteResult {
-        let has_servers = !self.config.servers.is_empty();
-        let result = self.executor.run(has_servers, async |executor| {
-            let servers = UpstreamOptions { secrets: self.secrets.clone(), ..UpstreamOptions::default() };
-            let servers = servers::start(&self.config, servers, None);
-            let used = servers::used_namespaces(&self.config, &self.source.code);
-            let is_used = |namespace: &str| used.iter().any(|name| name == namespace);
-            tokio::select! {
-                () = servers::settled(&servers, is_used, || ()) => {}
-                () = cancellation.cancelled() => {}
-            }
-            servers::print_failures(&servers, is_used);
-            self.policy.unmatched(&servers, &self.stubs).iter().for_each(report::warn);
-            let providers = servers::all_providers(&self.stubs, &servers);
-            let providers = self.policy.attended(providers, &servers);
-            let mut result = executor.execute(self.request(providers, cancellation)).await;
-            if let Err(error) = &mut result.outcome {
-                servers.explain(error);
-            }
-            servers.close().await;
-            result
-        });
-        result.unwrap_or_else(|error| ExecuteResult::failed(error, Duration::ZERO))
+    fn execute(&self, cancellation: CancellationToken) -> Result<ExecuteResult, CommandError> {
+        let has_io = !self.config.servers.is_empty() || self.state.is_some();
+        let executed = self.executor.run(has_io, async |executor| self.execute_on(executor, cancellation).await);
+        executed.unwrap_or_else(|error| Ok(ExecuteResult::failed(error, Duration::ZERO)))
     }
 
-    fn request(&self, providers: Vec<Provider>, cancellation: CancellationToken) -> ExecuteRequest {
+    async fn execute_on(
+        &self,
+        executor: Arc<dyn Executor>,
+        cancellation: CancellationToken,
+    ) -> Result<ExecuteResult, CommandError> {
+        let state = StateFile::open_option(self.state.as_deref()).await?;
+        let shapes = self.gateway.then(Shapes::default);
+        let servers =
+            UpstreamOptions { secrets: self.secrets.clone(), shapes: shapes.clone(), ..UpstreamOptions::default() };
+        let servers = servers::start(&self.config, servers, None);
+        let used = servers::used_namespaces(&self.config, &self.source.code, self.gateway);
+        let is_used = |namespace: &str| used.iter().any(|name| name == namespace);
+        tokio::select! {
+            () = servers::settled(&servers, is_used, || ()) => {}
+            () = cancellation.cancelled() => {}
+        }
+        servers::print_failures(&servers, is_used);
+        self.policy.unmatched(&servers, &self.stubs).iter().for_each(report::warn);
+        let (request, policy) = (self.request(cancellation), self.policy.attended(&servers));
+        let result = if self.gateway {
+            let options = ServerOptions {
+                policy: Some(policy),
+                state: state::options(state.clone()),
+                shapes,
+                start_timeout: Duration::ZERO, // The servers that the program can use are ready or failed.
+                ..ServerOptions::default()
+            };
+            let source = ToolSource { stubs: self.stubs.clone(), servers: servers.clone() };
+            CodeServer::new(executor, source, options).execute(request).await
+        } else {
+            let providers = servers::all_providers(&self.stubs, &servers);
+            let providers = providers.into_iter().map(|provider| provider.with_policy(&policy));
+            let mut result = executor.execute(request.providers(providers)).await;
+            if let Err(error) = &mut result.outcome {
+                mention_gateway(error);
+                servers.explain(error);
+            }
+            result
+        };
+        servers.close().await;
+        if let Some(state) = state {
+            state.close().await;
+        }
+        Ok(result)
+    }
+
+    /// The request, without providers.
+    fn request(&self, cancellation: CancellationToken) -> ExecuteRequest {
         let request = ExecuteRequest::new(self.source.code.as_str())
-            .providers(providers)
             .wait_for_calls(!self.cancel_unawaited)
             .timers(self.timers)
             .common_globals(self.common_globals)
@@ -179,6 +232,18 @@ impl Job {
         if self.quiet { request } else { request.on_log(report::log_sink(self.secrets.clone())) }
     }
 }
+
+/// Adds a hint to the error of a program that names a namespace of the gateway.
+fn mention_gateway(error: &mut ExecuteError) {
+    if let Some(Cause::NotDefined { name }) = error.cause.as_deref()
+        && OWN_NAMESPACES.contains(&name.as_str())
+    {
+        error.message += &format!("; `{name}` exists in the gateway: add `--gateway`");
+    }
+}
+
+/// How many programs of a gateway run at once: one, and the check of a snippet, for which it waits.
+const PROGRAMS: usize = 2;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -195,6 +260,7 @@ const LONG_HELP: &str = r#"Examples:
   execbox run -e '[1, 2, 3].map(x => x * x)'
   echo '6 * 7' | execbox run --json --timeout 500ms --memory 16MiB
   execbox run program.ts --config ~/.cursor/mcp.json --timeout 1m
+  execbox run program.js --config servers.json --gateway --state state.db
 
 Executors:
   inline            in this process, on its main thread
@@ -242,3 +308,25 @@ Exit codes:
 Environment:
   NO_COLOR              disables colors if set (see `--color`)
   EXECBOX_REMOTE_TOKEN  the token for a remote runner; else EXECBOX_TOKEN"#;
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[test]
+    fn the_default_timeout_is_that_of_the_gateway_with_its_option() {
+        for (words, seconds) in [(&[][..], 5), (&["--gateway"], 30), (&["--gateway", "--timeout", "2s"], 2)] {
+            let CommandLine { arguments } = CommandLine::parse_from([&["run", "-e", "1"], words].concat());
+            let Ok(job) = Job::new(arguments) else { panic!("{words:?}") };
+            assert_eq!(job.limits.timeout.as_secs(), seconds, "{words:?}");
+        }
+    }
+}

@@ -1,5 +1,7 @@
 //! `execbox version`: the versions of the binary and of its engines.
 
+use std::iter;
+
 use clap::Args;
 use serde_json::json;
 
@@ -23,8 +25,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         let engines: serde_json::Map<_, _> = engines.map(|(name, version)| (name, json!(version))).collect();
         json!({ "execbox": version, "engines": engines }).to_string()
     } else {
-        let engines: String = engines.map(|(name, version)| format!("\n{name} {version}")).collect();
-        format!("execbox {version}{engines}")
+        let lines = engines.map(|(name, version)| format!("{name} {version}"));
+        iter::once(format!("execbox {version}")).chain(lines).collect::<Vec<_>>().join("\n")
     };
     report::print(&text).map_err(SystemError::Output)?;
     Ok(Exit::Success)

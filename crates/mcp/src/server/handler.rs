@@ -2,12 +2,10 @@
 
 #![allow(deprecated)] // `logging/setLevel` and subscriptions before MCP 2026-07-28.
 
-use std::iter;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use execbox::{Provider, ScriptFunction};
 use rmcp::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult, ContentBlock,
@@ -22,15 +20,14 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
-use super::catalog::{Catalog, Query};
-use super::explain::Explainer;
-use super::finder::{self, Searched};
+use super::catalog::Query;
+use super::finder::Searched;
 use super::own_tools::OwnTool;
-use super::run::{self, Caller, Program};
+use super::run::{self, Caller};
 use super::state::{self, State};
 use super::suspended::{Call, Running, call_response};
-use super::{CatalogCache, CodeServer, Missing, ServerOptions, descriptions, features, live, reading, typed};
-use crate::text::{make_json_visible, make_visible, words};
+use super::{CodeServer, Missing, ServerOptions, descriptions, features, live, reading, typed};
+use crate::text::{make_json_visible, make_visible};
 
 impl ServerHandler for CodeServer {
     fn get_info(&self) -> ServerConfig {
@@ -96,7 +93,7 @@ impl ServerHandler for CodeServer {
                 let found = self.search(tool, request.arguments.unwrap_or_default(), &context).await;
                 Ok(visible(found.unwrap_or_else(failed)).into())
             }
-            Some(OwnTool::Execute | OwnTool::Code) => self.execute(request, &context).await,
+            Some(OwnTool::Execute | OwnTool::Code) => self.execute_code(request, &context).await,
             Some(OwnTool::Call) => self.call_named(request, &context).await,
             None => self.call_exposed(request, &context).await,
         }
@@ -202,15 +199,6 @@ struct Named {
     tools: Vec<String>,
 }
 
-/// The providers and snippets that one program is run with.
-struct GrantedProviders {
-    catalog: Arc<Catalog>,
-    /// The search, earlier results, and the state.
-    own: Vec<Provider>,
-    /// The snippets that the program names, and `store.update` if it names that.
-    functions: Vec<ScriptFunction>,
-}
-
 impl CodeServer {
     /// Searches or describes tools.
     async fn search(
@@ -255,7 +243,7 @@ impl CodeServer {
     }
 
     /// Runs a program, or goes on with one that was suspended.
-    async fn execute(
+    async fn execute_code(
         &self,
         request: CallToolRequestParams,
         context: &RequestContext<RoleServer>,
@@ -288,19 +276,14 @@ impl CodeServer {
 
     async fn run(&self, code: Code, state: Arc<State>, caller: Caller) -> Result<CallToolResult, String> {
         let Code { code, timeout_ms } = code;
-        let limits = self.inner.options.limits_for(timeout_ms.map(|timeout| Duration::from_millis(timeout.get())));
+        let options = &self.inner.options;
+        let limits = options.limits_for(timeout_ms.map(|timeout| Duration::from_millis(timeout.get())));
         let max = limits.timeout.as_millis();
         let note = timeout_ms.and_then(|wanted| typed::reduced("timeoutMs", u128::from(wanted.get()), max));
-        self.settled(|name| words(&code).any(|word| word == name)).await;
-        let source = code.clone();
-        let granted = self.run_blocking(move |server| server.grant(&source, &state)).await?;
-        let GrantedProviders { catalog, own, functions } = granted;
-        let has_snippets = own.iter().any(|provider| provider.name() == state::SNIPPETS);
-        let program = Program { code: &code, functions, limits, granted: catalog.providers(), own: own.clone() };
-        let mut result = run::run(self, program, &caller).await;
-        if let Err(error) = &mut result.outcome {
-            Explainer { server: self, granted: catalog.providers(), own, has_snippets }.explain(error);
-        }
+        let request = caller.request(&code, options).limits(limits);
+        let policy = caller.policy(options);
+        let run = async |request| run::run(self, request, &caller).await;
+        let result = self.run_granted(request, state, policy.as_ref(), run).await?;
         // Writing a large result as JSON takes long.
         self.run_blocking(|server| {
             let ServerOptions { max_text, secrets, .. } = &server.inner.options;
@@ -312,27 +295,6 @@ impl CodeServer {
     /// Records what a client can be asked for that has not sent `initialize`.
     fn introduce(&self, context: &RequestContext<RoleServer>) {
         self.inner.options.clients.set_stated(|| context.meta.client_capabilities().unwrap_or_default());
-    }
-
-    /// Collects the providers and snippets that a program is run with. May block.
-    fn grant(&self, code: &str, state: &State) -> GrantedProviders {
-        let CatalogCache { catalog, results, finder, .. } = self.catalog();
-        let snippets = state.snippets(catalog.providers());
-        let library = snippets.map(state::Snippets::library).unwrap_or_default();
-        let named = snippets.map(|snippets| state::named_snippets(code, snippets, &library)).unwrap_or_default();
-        let finder = match library.catalog() {
-            Some(snippets) => {
-                let searched = Searched { tools: Arc::clone(&catalog), snippets: Some(Arc::clone(snippets)) };
-                finder::provider(searched, &self.inner.turns)
-            }
-            None => finder,
-        };
-        let values = state.values(catalog.providers());
-        let sources = iter::once(code).chain(named.iter().map(|snippet| &*snippet.code));
-        let update = values.as_ref().and_then(|_| state::update(sources));
-        let functions = named.into_iter().chain(update).collect();
-        let own = [finder, results, values, library.provider()];
-        GrantedProviders { catalog, own: own.into_iter().flatten().collect(), functions }
     }
 }
 

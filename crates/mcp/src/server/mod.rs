@@ -30,6 +30,7 @@ mod explain;
 mod exposed;
 mod features;
 mod finder;
+mod granted;
 mod guidance;
 mod handler;
 mod heads;
@@ -83,6 +84,7 @@ use suspended::Suspended;
 
 pub use always::{AlwaysAllow, Proposal};
 pub use catalog::{Catalog, FoundTool, Instructions, Page, Query, UnknownNamespace, UnknownTool};
+pub use granted::OWN_NAMESPACES;
 pub use http::{HttpError, HttpOptions, HttpServer};
 pub use lines::LineTransport;
 pub use missing::{Missing, Namespaces};

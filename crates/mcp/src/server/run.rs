@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use execbox::core::text::{Keep, escape, escape_json};
 use execbox::policy::{Policy, Questions};
-use execbox::{CancellationToken, ExecuteRequest, ExecuteResult, Limits, Provider, ScriptFunction};
+use execbox::{CancellationToken, ExecuteRequest, ExecuteResult};
 use http::request::Parts;
 use rmcp::model::{CallToolResult, ContentBlock, LoggingMessageNotificationParam, MetaObject, ProtocolVersion};
 use rmcp::service::{RequestContext, RoleServer};
@@ -24,18 +24,6 @@ use crate::clients::{Channel, Client, LogSink, Offers, Origin};
 use crate::open_requests::OpenRequests;
 use crate::text::{make_visible, shown, truncate};
 use crate::trace;
-
-/// A program of a client.
-pub(super) struct Program<'a> {
-    pub(super) code: &'a str,
-    /// The snippets that the code names, and other functions that are not of the host.
-    pub(super) functions: Vec<ScriptFunction>,
-    pub(super) limits: Limits,
-    /// Providers whose calls the policy decides about.
-    pub(super) granted: &'a [Provider],
-    /// Providers of this server.
-    pub(super) own: Vec<Provider>,
-}
 
 /// The client that runs a program, and how it is reached.
 pub(super) struct Caller {
@@ -91,6 +79,12 @@ impl Caller {
         self.origin.ended.run_until_cancelled(permit).await.flatten()
     }
 
+    /// The request of a program, which has no providers yet.
+    pub(super) fn request(&self, code: &str, options: &ServerOptions) -> ExecuteRequest {
+        let request = ExecuteRequest::new(code).timers(options.timers);
+        request.cancellation(self.origin.ended.clone()).attach(self.origin.clone())
+    }
+
     /// The policy of the server, by which the user of the client is asked.
     pub(super) fn policy(&self, options: &ServerOptions) -> Option<Policy> {
         let policy = options.policy.clone()?;
@@ -112,37 +106,16 @@ pub(super) fn client(server: &CodeServer, context: &RequestContext<RoleServer>) 
     http.and_then(|head| head.extensions.get().copied()).unwrap_or(server.session.client)
 }
 
-impl Program<'_> {
-    /// The request. The user of the client is asked to approve its calls if the policy of the server requires it.
-    fn request(self, server: &CodeServer, caller: &Caller) -> ExecuteRequest {
-        let (options, origin) = (&server.inner.options, caller.origin.clone());
-        let policy = caller.policy(options);
-        let granted = self.granted.iter().map(|provider| match &policy {
-            Some(policy) => provider.with_policy(policy),
-            None => provider.clone(),
-        });
-        let request = ExecuteRequest::new(self.code)
-            .functions(self.functions)
-            .providers(granted)
-            .providers(self.own)
-            .cancellation(origin.ended.clone())
-            .attach(origin);
-        let request = request.limits(self.limits).timers(options.timers);
-        options.observer.iter().cloned().fold(request, ExecuteRequest::observer)
-    }
-}
-
 /// Executes the program. Sends log lines, tool calls and their progress as progress if the client has requested progress.
 /// Cancellation by the client cancels the guest and its tool calls.
-pub(super) async fn run(server: &CodeServer, program: Program<'_>, caller: &Caller) -> ExecuteResult {
+pub(super) async fn run(server: &CodeServer, request: ExecuteRequest, caller: &Caller) -> ExecuteResult {
     let (observer, reporting) = Reporting::of_program(caller, &server.inner.options.secrets);
-    let execution = program.request(server, caller);
-    let execution = observer.into_iter().fold(execution, ExecuteRequest::observer);
+    let request = observer.into_iter().fold(request, ExecuteRequest::observer);
     let started = reporting.started();
     let running = async {
         let permit = caller.permit(server).await;
         started.store(true, Ordering::Relaxed);
-        let result = server.inner.executor.execute(execution).await; // A cancelled execution ends at once.
+        let result = server.inner.executor.execute(request).await; // A cancelled execution ends at once.
         drop(permit);
         result
     };

@@ -102,10 +102,16 @@ impl CodeServer {
 
     /// The state of the client that sends a request.
     pub(super) fn state(&self, context: &RequestContext<RoleServer>) -> Arc<State> {
-        let States { shared, sessionless, budget, means, .. } = &self.inner.states;
+        let States { shared, sessionless, .. } = &self.inner.states;
         if shared.is_none() && run::is_sessionless(context) {
             return Arc::clone(sessionless);
         }
+        self.own_state()
+    }
+
+    /// The state of the session, or of all clients.
+    pub(super) fn own_state(&self) -> Arc<State> {
+        let States { budget, means, .. } = &self.inner.states;
         let own = || Arc::new(State::in_memory(budget, &self.inner.options.state, means));
         Arc::clone(self.session.state.get_or_init(own))
     }

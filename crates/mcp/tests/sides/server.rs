@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use execbox::events::{EventKind, Observer};
 use execbox::policy::{Approval, Approver, Decision, Policy, ProposedCall};
-use execbox::{Effect, InlineExecutor, Limits, Provider, Tool, ToolContext, ToolError};
+use execbox::{
+    Effect, ErrorCode, ExecuteRequest, InlineExecutor, Limits, Provider, Tool, ToolContext, ToolError, TypeScript,
+};
 use execbox_mcp::Secrets;
 use execbox_mcp::server::{
-    AbsentTool, CodeServer, Layout, ProviderSource, ServerOptions, Unavailability, UnavailableNamespace,
+    AbsentTool, CodeServer, Layout, ProviderSource, ServerOptions, StateOptions, Unavailability, UnavailableNamespace,
 };
 use execbox_mcp::upstream::{RejectedTool, UpstreamOptions};
 use futures_util::future::BoxFuture;
@@ -431,6 +433,54 @@ async fn the_observer_of_a_server_sees_the_programs_of_its_clients() {
     let texts: Vec<&str> = events.iter().map(|(_, text)| text.as_str()).collect();
     assert_eq!(texts, ["api.echo began", "ended: true", "ended: false"]);
     assert!(events[0].0 == events[1].0 && events[1].0 < events[2].0);
+}
+
+/// The caller has the namespaces of a client, its policy and its errors, and decides about limits.
+#[tokio::test]
+async fn a_program_without_a_connection_is_executed_as_that_of_a_client() {
+    let echo = Tool::new("echo", async |input, _| Ok(input)).description("Gives back what it gets");
+    let (fail, remove) = (
+        Tool::new("fail", async |_, _| Err(ToolError::new("no such thing"))),
+        Tool::new("remove", async |_, _| Ok(Json::Null)),
+    );
+    let provider = Provider::builder("api").tools([echo, fail, remove]).build().unwrap();
+    let ended = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&ended);
+    let observer = Observer::new(move |event| {
+        count.fetch_add(usize::from(matches!(event.kind, EventKind::Ended(_))), Ordering::Relaxed);
+    });
+    let denied = Decision::Deny("not here".to_owned());
+    let policy = Policy::new().tools("api.remove", denied).tools("api.echo", Decision::Ask);
+    let options = ServerOptions {
+        policy: Some(policy.approver(Arc::new(Approves))),
+        observer: Some(observer),
+        state: StateOptions { shared: None, language: Some(Arc::new(TypeScript)) },
+        ..ServerOptions::default()
+    };
+    let executor = Arc::new(InlineExecutor::new().unwrap());
+    let server = CodeServer::new(executor, move || vec![provider.clone()], options);
+    let execute = async |server: &CodeServer, code: &str| server.execute(ExecuteRequest::new(code)).await.outcome;
+    let code = "await store.set({ key: 'a', value: await api.echo(7) });
+        await snippets.save({ name: 'twice', code: '2 * input' });
+        return (await tools.search('back')).tools.map((tool) => tool.name)";
+    assert_eq!(execute(&server, code).await, Ok(Some(json!(["echo"]))));
+    let code = "[await store.get('a'), await snippets.twice(21)]";
+    assert_eq!(execute(&server, code).await, Ok(Some(json!([7, 42]))));
+    assert_eq!(execute(&server.clone(), "await store.get('a')").await, Ok(Some(Json::Null)), "another client");
+    let failed = execute(&server, "\n\nawait api.fail()").await.unwrap_err();
+    assert_eq!(failed.message, "api.fail failed (line 3): no such thing");
+    let denied = execute(&server, "await api.remove()").await.unwrap_err().message;
+    assert!(denied.ends_with("not here"), "{denied}");
+    let unsaved = execute(&server, "await snippets.thrice(1)").await.unwrap_err().message;
+    assert!(unsaved.ends_with("programs can call the snippets that were saved before they started"), "{unsaved}");
+    let unknown = execute(&server, "await results.get('r1')").await.unwrap_err().message;
+    assert_eq!(unknown, "results.get failed (line 1): no result \"r1\": it is unknown, or not kept any more");
+    let limited = ExecuteRequest::new("await new Promise((done) => setTimeout(done, 60_000))").timers(true);
+    let limited = server.execute(limited.timeout(Duration::from_millis(50))).await.outcome.unwrap_err();
+    assert_eq!(limited.code, ErrorCode::Timeout);
+    let long = execute(&server, "'x'.repeat(100_000)").await;
+    assert_eq!(long, Ok(Some(json!("x".repeat(100_000)))), "there is no outline");
+    assert_eq!(ended.load(Ordering::Relaxed), 9);
 }
 
 /// What a program computes is whole; what its client reads has no secrets.

@@ -13,6 +13,7 @@ mod notation;
 mod options;
 mod report;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use execbox::code::{CodeExecution, CodeExecutionOptions, CodeExecutionResult};
@@ -74,7 +75,7 @@ impl Job {
     }
 
     fn execute(&self, options: CodeExecutionOptions, cancellation: &CancellationToken) -> CodeExecutionResult {
-        let work = async |executor: &dyn Executor| {
+        let work = async |executor: Arc<dyn Executor>| {
             let run = executor.run_code(&self.sources.entry.code, options);
             self.await_with_budget(run, cancellation).await
         };

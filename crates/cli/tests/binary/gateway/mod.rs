@@ -10,5 +10,6 @@ mod keyring;
 mod login;
 mod mcp;
 mod reload;
+mod repeat;
 mod skipped;
 mod state;

@@ -38,6 +38,7 @@ pub(super) use memory::MAX_TOTAL_BYTES;
 pub(super) use named::named as named_snippets;
 pub(super) use snippets::{NAMESPACE as SNIPPETS, Snippets};
 pub(super) use update::update;
+pub(super) use values::NAMESPACE as VALUES;
 
 /// Where programs keep values and code for later programs, and the language of the code.
 #[derive(Clone, Default)]

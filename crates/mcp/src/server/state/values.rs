@@ -26,7 +26,7 @@ use super::super::typed::{CallForm, bounded, positive};
 use super::{MAX_ENTRY_BYTES, MAX_KEY_BYTES, StateArea, StateError, StateStore, page, update};
 
 /// The name of the namespace.
-pub(super) const NAMESPACE: &str = "store";
+pub(in super::super) const NAMESPACE: &str = "store";
 
 type Store = Arc<dyn StateStore>;
 
