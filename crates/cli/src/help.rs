@@ -26,16 +26,16 @@ pub(crate) struct Arguments {
 impl Arguments {
     /// The arguments of this process. A mistake in them ends the process with a message, and `--help` with the help.
     pub(crate) fn of_process() -> Self {
-        let mut command = command_line().color(style::choice_of(env::args_os()));
+        let mut command = command_line(style::choice_of(env::args_os()));
         let parsed = command.try_get_matches_from_mut(env::args_os());
         let parsed = parsed.and_then(|matches| Self::from_arg_matches(&matches));
         parsed.unwrap_or_else(|error| with_hint(error, &command).exit())
     }
 }
 
-/// The command line.
-pub(crate) fn command_line() -> clap::Command {
-    let mut command = Arguments::command();
+/// The command line, which prints help and errors in these colors.
+pub(crate) fn command_line(color: ColorChoice) -> clap::Command {
+    let mut command = Arguments::command().color(color);
     command.build();
     let groups = groups(&command);
     command.help_template(format!(
@@ -59,31 +59,46 @@ fn groups(command: &clap::Command) -> String {
 }
 
 /// Adds a hint to an error about a command or an argument that does not exist.
-fn with_hint(mut error: Error, command: &clap::Command) -> Error {
-    let context = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => Some(text.clone()),
+fn with_hint(error: Error, command: &clap::Command) -> Error {
+    let named = |kind| match error.get(kind) {
+        Some(ContextValue::String(name)) => Some(name.as_str()),
         _ => None,
     };
     match error.kind() {
         ErrorKind::InvalidSubcommand => {
             // The parser knows no swapped letters (`mpc`), and finds similarities that no reader sees.
             let names = command.get_subcommands().map(clap::Command::get_name);
-            let near = context(ContextKind::InvalidSubcommand).and_then(|name| hint::near(&name, names));
-            let near = near.map_or(ContextValue::None, |near| ContextValue::Strings(vec![near.to_owned()]));
-            error.insert(ContextKind::SuggestedSubcommand, near);
+            let near = named(ContextKind::InvalidSubcommand).and_then(|name| hint::near(name, names));
+            let near = near.map(|near| ContextValue::Strings(vec![near.to_owned()]));
+            with_context(&error, command, ContextKind::SuggestedSubcommand, near)
         }
         ErrorKind::UnknownArgument => {
             let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
             let takes_file = ["mcp", "doctor"].iter().any(|name| usage.contains(&format!("execbox {name} ")));
-            let argument = context(ContextKind::InvalidArg).filter(|argument| !argument.starts_with('-'));
-            if let Some(file) = argument.filter(|_| takes_file) {
-                let tip = StyledStr::from(format!("for the servers in a configuration, use '--config {file}'"));
-                error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
-            }
+            let file = named(ContextKind::InvalidArg).filter(|argument| takes_file && !argument.starts_with('-'));
+            let tip = |file| StyledStr::from(format!("for the servers in a configuration, use '--config {file}'"));
+            let Some(tip) = file.map(tip) else { return error };
+            with_context(&error, command, ContextKind::Suggested, Some(ContextValue::StyledStrs(vec![tip])))
         }
-        _ => {}
+        _ => error,
     }
-    error
+}
+
+/// The error with this context instead of its own of the kind.
+fn with_context(error: &Error, command: &clap::Command, kind: ContextKind, value: Option<ContextValue>) -> Error {
+    let mut changed = Error::new(error.kind()).with_cmd(command);
+    let others = error
+        .context()
+        .filter(|(other, value)| *other != kind && !is_empty(value))
+        .map(|(other, value)| (other, value.clone()));
+    for (kind, value) in others.chain(value.map(|value| (kind, value))) {
+        changed.insert(kind, value);
+    }
+    changed
+}
+
+fn is_empty(value: &ContextValue) -> bool {
+    matches!(value, ContextValue::StyledStrs(texts) if texts.is_empty())
 }
 
 /// The commands by the occasion of their use, the most frequent ones first.
@@ -123,7 +138,7 @@ mod tests {
 
     #[test]
     fn every_command_is_in_one_group() {
-        let command = command_line();
+        let command = command_line(ColorChoice::Never);
         let mut listed: Vec<_> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
         let mut names: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
         listed.sort_unstable();

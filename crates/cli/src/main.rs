@@ -75,13 +75,15 @@ mod watch;
 
 use std::process::ExitCode;
 
+use clap::ColorChoice;
+
 use crate::help::Arguments;
 
 fn main() -> ExitCode {
     execbox_measure::allocator::return_memory_soon();
     let Arguments { command, color } = Arguments::of_process();
     style::choose(color);
-    let exit = command.run(help::command_line).unwrap_or_else(|error| {
+    let exit = command.run(|| help::command_line(ColorChoice::Never)).unwrap_or_else(|error| {
         report::print_error(&error);
         error.exit()
     });

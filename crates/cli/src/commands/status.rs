@@ -56,7 +56,9 @@ fn lines(gateway: &Gateway) -> Vec<String> {
         let text = server.reason.clone().or(server.tools.map(tools_of)).unwrap_or_default();
         let name = Cell::cut(style::NAME, &server.namespace, MAX_NAME);
         let first = Cell::new(style::PLAIN, text.lines().next().unwrap_or_default());
-        table.row([name, Cell::new(state_style(server.state), server.state.name()), first]);
+        // The column keeps its width when states change.
+        let state = format!("{:8}", server.state.name());
+        table.row([name, Cell::new(state_style(server.state), &state), first]);
     }
     for (line, server) in table.whole_lines().into_iter().zip(&gateway.servers) {
         lines.push(line);

@@ -63,7 +63,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     loaded.providers.retain(|provider| !printed.iter().any(|name| name == provider.name()));
     print_table(&find(arguments, &loaded.providers)).map_err(SystemError::Output)?;
     if !all.is_empty() {
-        report::note(&count(&all));
+        if is_list {
+            report::note(&count(&all));
+        }
     } else if !loaded.has_failures {
         report::note(&"no matching tools");
     }
@@ -199,7 +201,7 @@ fn print_table(found: &[FoundTool]) -> io::Result<()> {
     report::print_lines(&table.lines())
 }
 
-/// The number of tools, and that of each namespace: `14 tools: shop 8, time 6`.
+/// The number of tools, and that of each namespace if there are several: `14 tools: shop 8, time 6`.
 fn count(found: &[FoundTool]) -> String {
     let mut namespaces: Vec<(&str, usize)> = Vec::new();
     for tool in found {
@@ -207,6 +209,9 @@ fn count(found: &[FoundTool]) -> String {
             Some((_, count)) => *count += 1,
             None => namespaces.push((&tool.namespace, 1)),
         }
+    }
+    if namespaces.len() == 1 {
+        return tools_of(found.len());
     }
     let parts: Vec<_> = namespaces.iter().take(MAX_COUNTED).map(|(name, count)| format!("{name} {count}")).collect();
     let more = namespaces.len().checked_sub(MAX_COUNTED + 1).map(|more| format!(" and {} more", more + 1));

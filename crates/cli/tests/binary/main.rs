@@ -5,6 +5,7 @@
 //! are test binaries of their own.
 
 mod bench;
+mod command_line;
 mod conform;
 mod docs;
 mod engines;

@@ -30,6 +30,7 @@ impl Typed {
             .args(&self.arguments)
             .current_dir(dir)
             .env("NO_COLOR", "1")
+            .env_remove("COLUMNS")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -44,12 +45,18 @@ impl Typed {
         child.wait_with_output().unwrap()
     }
 
-    /// Runs the command on a terminal. Returns what it prints, without colors, and the exit code.
+    /// Runs the command on a terminal of any width. Returns what it prints, without colors, and the exit code.
     pub(crate) fn on_a_terminal(&self, dir: &Path) -> (String, Option<i32>) {
-        let terminal = nix::pty::openpty(None, None).unwrap();
+        self.on_a_terminal_of(dir, None)
+    }
+
+    /// Runs the command on a terminal with this number of columns.
+    pub(crate) fn on_a_terminal_of(&self, dir: &Path, columns: Option<u16>) -> (String, Option<i32>) {
+        let size = columns.map(|ws_col| nix::pty::Winsize { ws_row: 24, ws_col, ws_xpixel: 0, ws_ypixel: 0 });
+        let terminal = nix::pty::openpty(size.as_ref(), None).unwrap();
         let end = || Stdio::from(terminal.slave.try_clone().unwrap());
         let mut command = Command::new(BINARY);
-        command.args(&self.arguments).current_dir(dir).env("NO_COLOR", "1");
+        command.args(&self.arguments).current_dir(dir).env("NO_COLOR", "1").env_remove("COLUMNS");
         let mut child = command.stdin(Stdio::null()).stdout(end()).stderr(end()).spawn().unwrap();
         drop((command, terminal.slave));
         let mut seen = Vec::new();
@@ -111,8 +118,8 @@ fn settled(text: &str) -> String {
     let text = keys.iter().fold(text.to_owned(), |text, key| without_number(&text, key));
     let text = without_usage(&text);
     let lines = text.split_inclusive('\n').map(|line| {
-        if let Some(usage) = line.strip_prefix("2> usage: ") {
-            return format!("2> usage: {}", digits_marked(usage));
+        if USAGE.iter().any(|what| line.starts_with(what)) {
+            return digits_marked(line).replacen('#', "2", 1);
         }
         let status = ["success", "error", "memory", "terminated", "link_error"]
             .into_iter()
@@ -136,6 +143,9 @@ fn without_usage(text: &str) -> String {
     }
     settled
 }
+
+/// The beginnings of the lines of `--usage`.
+const USAGE: [&str; 4] = ["2> time    ", "2> calls   ", "2> memory  ", "2> data    "];
 
 /// Replaces every number by `#`.
 fn digits_marked(text: &str) -> String {

@@ -18,7 +18,7 @@ use crate::servers::ServerArguments;
 use crate::style;
 use crate::units::Time;
 
-/// Test that limits work on this machine, or that the servers of a configuration do
+/// Test this machine, or the servers of a configuration
 ///
 /// Without servers: runs programs that exceed their limits on the inline, worker and process executors, with each engine
 /// that is built in, tries what the jail of a child process refuses, and prints remedies for what is missing.

@@ -99,7 +99,7 @@ async fn calls_wait_for_an_approval() {
     assert_eq!(text(approvals(&dir, &[]).stderr), "execbox: no call waits for approval\n");
     let (stderr, code) = session.end().await;
     assert_eq!(code, Some(0));
-    assert!(stderr.contains(&format!("execbox: one.hello waits for approval: execbox approvals approve {pid}.1\n")));
+    assert!(stderr.contains(&format!("warning: one.hello waits for approval: execbox approvals approve {pid}.1\n")));
     assert_eq!(fs::read_dir(dir.join("execbox")).unwrap().count(), 0, "the socket is removed");
     let unknown = approvals(&dir, &["approve", &format!("{pid}.2")]);
     assert!(text(unknown.stderr).contains("no call with the id"), "the gateway has ended");
@@ -308,7 +308,14 @@ fn nobody_is_asked_without_a_terminal() {
     assert!(fs::read_to_string(dir.join("audit.jsonl")).unwrap().contains("\"decision\":\"refused\""));
     assert_eq!(run(&["--ask", "all", "--always-allow", "one.*"]).0, Some(0));
     for (arguments, expected) in [
-        (&["--ask", "two.x"][..], "invalid --ask \"two.x\": expected SERVER.TOOL, where SERVER is one of one"),
+        (
+            &["--ask", "two.x"][..],
+            "invalid --ask \"two.x\": expected destructive, writes, all or SERVER.TOOL, where SERVER is one of one",
+        ),
+        (
+            &["--ask", "destrctive"],
+            "invalid --ask \"destrctive\": expected destructive, writes, all or SERVER.TOOL, where SERVER is one of one; did you mean destructive?",
+        ),
         (&["--always-allow", "x"], "invalid --always-allow \"x\": expected SERVER.TOOL, where SERVER is one of one"),
         (&["--audit-log", "."], "--audit-log: not a file"),
     ] {

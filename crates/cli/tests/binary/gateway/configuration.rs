@@ -233,7 +233,8 @@ fn inputs_are_asked_for_once_and_stored() {
         "warning: server \"a\" skipped: servers.a.args[1]: no value for the input \"name\": none is stored, and there is no \
          terminal to ask; run `execbox tools --config servers.json` in a terminal once\n\
          warning: b: tool \"broken\": inputSchema/type is not used: invalid type \"\": expected null, boolean, integer, \
-         number, string, array or object\n"
+         number, string, array or object\n\
+         execbox: 7 tools\n"
     );
     assert_eq!(without.status.code(), Some(1), "server b has tools");
     assert!(text(without.stdout).contains("b.hello"));

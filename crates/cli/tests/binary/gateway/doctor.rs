@@ -118,7 +118,7 @@ fn help() {
 fn control_characters_of_servers_do_not_reach_the_terminal() {
     let dir = place("doctor-terminal", &[("servers.json", CONFIG)]);
     let (seen, code) = Typed::new(&["doctor", "--config", "servers.json"]).on_a_terminal(&dir);
-    assert!(seen.contains("e\\u001b[2J vil") && !seen.contains(['\x1b', '\u{9b}']), "{seen:?}");
+    assert!(seen.contains("e\\u001b[2J\\nvil") && !seen.contains(['\x1b', '\u{9b}']), "{seen:?}");
     assert_eq!(code, Some(1));
     let colored = text(doctor(&dir, &["--config", "servers.json", "--color", "always"]).stdout);
     assert!(colored.contains("\x1b[32m✓\x1b[0m  \x1b[36mready\x1b[0m"), "{colored:?}");

@@ -98,6 +98,24 @@ fn programs_wait_for_the_servers_that_they_name() {
 }
 
 #[test]
+fn the_tools_of_ready_servers_are_listed_while_others_start() {
+    let dir = directory("mcp-slow");
+    fs::copy(FAKE, dir.join("fake.sh")).unwrap();
+    let late = "late=sh -c 'while [ ! -e go ]; do sleep 0.02; done; exec sh fake.sh late'";
+    let mut child = Typed::new(&["tools", "--server", "it=sh fake.sh it", "--server", late]).start(&dir);
+    let stdout = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut lines = std::io::BufRead::lines(stdout).map(Result::unwrap);
+    let of_ready: Vec<_> = lines.by_ref().take(7).collect();
+    assert!(of_ready.iter().all(|line| line.starts_with("it.")), "{of_ready:?}");
+    fs::write(dir.join("go"), "").unwrap();
+    let others: Vec<_> = lines.collect();
+    assert!(others.len() == 7 && others.iter().all(|line| line.starts_with("late.")), "{others:?}");
+    let stderr = text(child.wait_with_output().unwrap().stderr);
+    assert!(stderr.contains("execbox: waiting for \"late\" to start …\n"), "{stderr}");
+    assert!(stderr.ends_with("execbox: 14 tools: it 7, late 7\n"), "{stderr}");
+}
+
+#[test]
 fn every_signature_in_json_is_complete() {
     // The types of envelopes are declared beside the function.
     let dir = shop("mcp-json");
