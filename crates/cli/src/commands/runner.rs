@@ -182,7 +182,7 @@ fn listen(arguments: &Arguments, address: &Address) -> Result<Exit, CommandError
     let runtime = runtime_of_running_threads(threads)?;
     let served = runtime.block_on(async {
         interrupt::stop_on_signal(stop)?;
-        let listener = listener.register()?;
+        let listener = listener.register()?.on_rejected(|rejected| report::note(&rejected));
         arguments.jail.print(&process.seal_listening(&runner).await?);
         report::note(&format_args!("listening on {}", listener.address()));
         runner.listen(listener, options).await;
