@@ -1,5 +1,5 @@
-//! Descriptions of failed HTTP requests, without the URLs that their errors contain: of the server that was not reached, the
-//! origin is kept.
+//! Descriptions of failed HTTP requests, without the URLs that their errors contain: of the server that was not
+//! reached, the origin is kept.
 
 use std::error::Error;
 use std::fmt;

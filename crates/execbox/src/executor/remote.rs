@@ -136,7 +136,8 @@ impl RemoteExecutor {
     }
 }
 
-/// Why no transport was opened. Of errors that this crate does not make, the kind alone: their messages may contain secrets.
+/// Why no transport was opened. Of errors that this crate does not make, the kind alone: their messages may contain
+/// secrets.
 fn connect_failure(error: &io::Error) -> String {
     if let Some(rejection) = TokenRejection::of(error) {
         return rejection.to_string();

@@ -122,7 +122,8 @@ impl Runner {
         Self { idle_timeout: Some(timeout), ..self }
     }
 
-    /// Calls `sink` with the first frame of each transport that is not a JSON object. Such frames are ignored. Default: no call.
+    /// Calls `sink` with the first frame of each transport that is not a JSON object. Such frames are ignored. Default:
+    /// no call.
     #[must_use]
     pub fn on_invalid_frame(self, sink: impl Fn(&LineError) + Send + Sync + 'static) -> Self {
         Self { on_invalid_frame: Some(Arc::new(sink)), ..self }

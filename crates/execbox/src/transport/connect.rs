@@ -26,8 +26,8 @@ impl Address {
     /// Connections are not encrypted: use a tunnel across untrusted networks.
     ///
     /// # Errors
-    /// The inner error is a [`ConnectError`], or a [`TokenRejection`] if a runner rejects a WebSocket. With the other framing,
-    /// receiving the first message fails with the [`TokenRejection`].
+    /// The inner error is a [`ConnectError`], or a [`TokenRejection`] if a runner rejects a WebSocket. With the other
+    /// framing, receiving the first message fails with the [`TokenRejection`].
     pub async fn connect(&self, token: Option<&Token>) -> io::Result<Box<dyn Transport>> {
         let stream = self.socket.connect().await.map_err(|error| self.not_connected(&error))?;
         if let Framing::WebSocket { .. } = self.framing {

@@ -18,8 +18,8 @@ use super::{
 /// The time limit of a handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long, and for how many bytes, a connection is read after its token was rejected. A host that sends its program before it
-/// reads would otherwise lose the rejection, because the connection is reset.
+/// How long, and for how many bytes, a connection is read after its token was rejected. A host that sends its program
+/// before it reads would otherwise lose the rejection, because the connection is reset.
 const REJECTED_TIME: Duration = Duration::from_secs(1);
 const MAX_REJECTED_BYTES: u64 = 1 << 20;
 
@@ -163,8 +163,9 @@ impl Incoming {
     /// received completely are charged to `budget` after it.
     ///
     /// # Errors
-    /// The connection broke, the handshake takes more than 5 s (`TimedOut`) or, for a WebSocket, 4 KiB (`InvalidData`), or the host does not
-    /// present the token (`PermissionDenied`, with a [`TokenRejection`]). Then it is told so first, for at most 1 s.
+    /// The connection broke, the handshake takes more than 5 s (`TimedOut`) or, for a WebSocket, 4 KiB (`InvalidData`),
+    /// or the host does not present the token (`PermissionDenied`, with a [`TokenRejection`]). The rejection is sent
+    /// to the host before, which takes at most 1 s.
     pub async fn handshake(self, budget: &Budget) -> io::Result<Box<dyn Transport>> {
         let Self { mut stream, framing, token, .. } = self;
         let handshake = async move {

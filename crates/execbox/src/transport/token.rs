@@ -2,8 +2,8 @@
 //!
 //! Over WebSocket it is sent as `Authorization: Bearer …`; over TCP and Unix sockets as the first line, before the protocol:
 //! `{"type":"authenticate","token":"…"}`. A runner that requires no token ignores that line, like every message of an
-//! unknown type. A runner that does not accept the token answers `401`, or `{"type":"rejected","reason":"token"}`, which other
-//! hosts ignore, and closes the connection.
+//! unknown type. A runner that does not accept the token answers `401`, or `{"type":"rejected","reason":"token"}`,
+//! which other hosts ignore, and closes the connection.
 
 use std::{fmt, io};
 
@@ -20,8 +20,8 @@ pub struct Token(String);
 #[error("invalid token: expected 1 to 1024 visible ASCII characters without spaces")]
 pub struct TokenError;
 
-/// Why a runner closed a connection: the inner error of an [`io::Error`]. As the error of receiving, it ends a program with
-/// `internal_error`.
+/// Why a runner closed a connection: the inner error of an [`io::Error`]. As the error of receiving, it ends a program
+/// with `internal_error`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenRejection {
     /// The host presented no token.

@@ -1,4 +1,5 @@
-//! Requests and connections that are refused for want of room or of a token: counted, and reported to the operator from time to time.
+//! Requests and connections that are refused for want of room or of a token: counted, and reported to the operator from
+//! time to time.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +8,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// Why an [`HttpServer`](super::HttpServer) refuses requests and closes connections: a limit that was reached, or a token.
+/// Why an [`HttpServer`](super::HttpServer) refuses requests and closes connections: a limit that was reached, or a
+/// token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum HttpLimit {
@@ -22,8 +24,8 @@ pub enum HttpLimit {
     Share,
     /// [`HttpOptions::max_sessions`](super::HttpOptions::max_sessions): sessions were refused.
     Sessions,
-    /// [`HttpOptions::token`](super::HttpOptions::token) and [`HttpOptions::clients`](super::HttpOptions::clients): requests
-    /// without a token were refused.
+    /// [`HttpOptions::token`](super::HttpOptions::token) and [`HttpOptions::clients`](super::HttpOptions::clients):
+    /// requests without a token were refused.
     MissingToken,
     /// The same: requests with another token were refused.
     WrongToken,

@@ -42,8 +42,8 @@ impl ServerFailure {
         Self { is_temporary: true, ..Self::new(reason) }
     }
 
-    /// What failed, as a clause for models: without paths and addresses of the host. Includes the last line of standard error
-    /// that tells of an error and has no path.
+    /// What failed, as a clause for models: without paths and addresses of the host. Includes the last line of standard
+    /// error that tells of an error and has no path.
     pub fn for_models(&self) -> String {
         let prefix = if let Some(FailurePlace::Address(_)) = self.place { "cannot connect: " } else { "" };
         let telling = self.stderr.iter().rev().find(|line| tells_of_an_error(line));
@@ -52,7 +52,8 @@ impl ServerFailure {
     }
 }
 
-/// The failure for the operator of the server: with the address, paths and, on further lines, the output of its process.
+/// The failure for the operator of the server: with the address, paths and, on further lines, the output of its
+/// process.
 impl fmt::Display for ServerFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {

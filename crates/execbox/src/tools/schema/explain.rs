@@ -51,8 +51,8 @@ impl<'s, 'v> Check<'s, 'v, '_> {
         valid.map(|_| false)
     }
 
-    /// The schemas of which one must admit the value: `schemas`, and in place of those that consist of a reference or of `anyOf`
-    /// the schemas that they apply.
+    /// The schemas of which one must admit the value: `schemas`, and in place of those that consist of a reference or
+    /// of `anyOf` the schemas that they apply.
     fn alternatives(&mut self, schemas: &[NodeId]) -> Result<Vec<NodeId>, Stop> {
         let (mut waiting, mut found) = (schemas.to_vec(), Vec::new());
         waiting.reverse();
@@ -100,8 +100,8 @@ impl<'s, 'v> Check<'s, 'v, '_> {
         Ok(true)
     }
 
-    /// Keeps the candidates that admit the members which each of them describes by `const` or `enum`. If none admits such a
-    /// member, records this and returns true.
+    /// Keeps the candidates that admit the members which each of them describes by `const` or `enum`. If none admits
+    /// such a member, records this and returns true.
     fn discriminate(&mut self, candidates: &mut Vec<NodeId>, members: &'v Map<String, Json>) -> Checked {
         for (name, member) in members {
             if candidates.len() == 1 {
@@ -247,8 +247,8 @@ impl<'s, 'v> Check<'s, 'v, '_> {
         Ok(found)
     }
 
-    /// Records that a property is missing. If there is a similar property that the schema does not know, the message names it.
-    /// Returns false.
+    /// Records that a property is missing. If there is a similar property that the schema does not know, the message
+    /// names it. Returns false.
     pub(super) fn fail_required(
         &mut self,
         name: &'s str,
