@@ -67,8 +67,8 @@ fn with_hint(error: Error, command: &clap::Command) -> Error {
     match error.kind() {
         ErrorKind::InvalidSubcommand => {
             // The parser knows no swapped letters (`mpc`), and finds similarities that no reader sees.
-            let names = command.get_subcommands().map(clap::Command::get_name);
-            let near = named(ContextKind::InvalidSubcommand).and_then(|name| hint::near(name, names));
+            let known = command.get_subcommands().map(clap::Command::get_name);
+            let near = named(ContextKind::InvalidSubcommand).and_then(|name| hint::near(name, known));
             let near = near.map(|near| ContextValue::Strings(vec![near.to_owned()]));
             with_context(&error, command, ContextKind::SuggestedSubcommand, near)
         }

@@ -1,19 +1,41 @@
-//! Descriptions of failed HTTP requests, without the URLs and addresses that their errors contain.
+//! Descriptions of failed HTTP requests, without the URLs that their errors contain: of the server that was not
+//! reached, the origin is kept.
 
 use std::error::Error;
+use std::fmt;
 use std::io::{self, ErrorKind};
 
 use rustls::{AlertDescription, CertificateError, OtherError};
 
 use crate::certificates::{EXTRA_VARIABLE, extra_is_unreadable};
 
-/// What failed, as a clause without URLs.
-pub(crate) fn http_failure(error: &reqwest::Error) -> String {
+/// Why a request failed.
+pub(crate) struct HttpFailure {
+    /// The scheme, host and port of the server, if it was not reached.
+    pub(crate) origin: Option<String>,
+    /// What failed, as a clause without URLs.
+    pub(crate) reason: String,
+}
+
+/// What failed, as a clause without the origin.
+impl fmt::Display for HttpFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let prefix = if self.origin.is_some() { "cannot connect: " } else { "" };
+        write!(f, "{prefix}{}", self.reason)
+    }
+}
+
+pub(crate) fn http_failure(error: &reqwest::Error) -> HttpFailure {
+    let origin = error.url().filter(|_| error.is_connect()).map(|url| url.origin().ascii_serialization());
+    HttpFailure { origin, reason: reason(error) }
+}
+
+fn reason(error: &reqwest::Error) -> String {
     if let Some(error) = causes(error).find_map(|cause| cause.downcast_ref()) {
         return tls_failure(error);
     }
     match error {
-        error if error.is_connect() => format!("cannot connect to its address: {}", connect_failure(error)),
+        error if error.is_connect() => connect_failure(error).to_owned(),
         // Requests have no time limit here, but the system probes connections.
         error if error.is_timeout() => "connection lost: its host does not answer".to_owned(),
         error if error.is_redirect() => "too many redirects".to_owned(),

@@ -657,8 +657,12 @@ fn http_options(arguments: &Arguments) -> HttpOptions {
 /// A sink that reports what clients got no room for, with the option that gives more.
 fn shortage_sink(lines: Lines) -> ShortageSink {
     ShortageSink::new(move |shortage| {
-        let option = if shortage.limit == HttpLimit::Sessions { "--max-sessions" } else { "--max-connections" };
-        lines.add(&format!("{shortage}; {option} allows more"), true);
+        let remedy = match shortage.limit {
+            HttpLimit::MissingToken | HttpLimit::WrongToken => "",
+            HttpLimit::Sessions => "; --max-sessions allows more",
+            _ => "; --max-connections allows more",
+        };
+        lines.add(&format!("{shortage}{remedy}"), true);
     })
 }
 

@@ -10,6 +10,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use clap::Args;
+use execbox::core::text::cut;
 use execbox::transport::{Address, BoundListener, ListenError};
 use execbox::{CancellationToken, ListenOptions, Runner, RunnerProcess, TypeScript};
 use tokio::runtime::Runtime;
@@ -138,7 +139,13 @@ fn serve_stdio(arguments: &Arguments, engine: RunnerEngine) -> Result<Exit, Comm
             (v8.runner(prepared)?, process)
         }
     };
-    let runner = runner.drain_when(stop.clone(), arguments.drain.0);
+    // Whoever starts the command by hand would otherwise see nothing.
+    let runner = runner.drain_when(stop.clone(), arguments.drain.0).on_invalid_frame(|error| {
+        let error = cut(&error.to_string(), MAX_ERROR);
+        report::note(&format_args!(
+            "standard input is not the runner protocol: {error}; expected a JSON object per line"
+        ));
+    });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let served = runtime.block_on(async {
         interrupt::stop_on_signal(stop)?;
@@ -184,7 +191,7 @@ fn listen(arguments: &Arguments, address: &Address) -> Result<Exit, CommandError
     let runtime = runtime_of_running_threads(threads)?;
     let served = runtime.block_on(async {
         interrupt::stop_on_signal(stop)?;
-        let listener = listener.register()?;
+        let listener = listener.register()?.on_rejected(|rejected| report::note(&rejected));
         arguments.jail.print(&process.seal_listening(&runner).await?);
         report::note(&format_args!("listening on {}", listener.address()));
         runner.listen(listener, options).await;
@@ -211,6 +218,9 @@ fn runtime_of_running_threads(threads: usize) -> io::Result<Runtime> {
 
 /// The maximum number of guests of a listening runner at once, each of which reserves address space.
 const MAX_GUESTS: u32 = 500;
+
+/// The length of the error of an invalid line, in characters.
+const MAX_ERROR: usize = 200;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -122,13 +122,25 @@ async fn a_runner_with_a_token_serves_only_hosts_that_present_it() {
     let file = path("token");
     fs::write(&file, "s3cret\n").unwrap();
     for address in addresses() {
-        let runner = listen(&address, &["--token-file", file.to_str().unwrap()]);
+        let mut runner = listen(&address, &["--token-file", file.to_str().unwrap()]);
         assert!(run(&runner.executor(Some("s3cret")), "1").await.is_ok(), "{address}");
-        for wrong in [None, Some("secret"), Some("s3cret!")] {
+        for (wrong, message) in [
+            (None, "the runner requires a token"),
+            (Some("secret"), "the runner rejected the token"),
+            (Some("s3cret!"), "the runner rejected the token"),
+        ] {
             let result = run(&runner.executor(wrong), "1").await;
             let error = result.error().unwrap();
-            assert_eq!(error.code, ErrorCode::InternalError, "{address} {wrong:?}");
-            assert!(!error.message.contains("s3cret"), "{error}");
+            assert_eq!((error.code, &*error.message), (ErrorCode::InternalError, message), "{address} {wrong:?}");
+        }
+        let from = if address.starts_with("unix:") { "connection:" } else { "connection from 127.0.0.1:" };
+        let reasons = [": it presented no token\n", ": its token is wrong\n", ": its token is wrong; and 1 more\n"];
+        let mut reported = 0;
+        while reported < 3 {
+            let mut line = String::new();
+            runner.errors.read_line(&mut line).unwrap();
+            assert!(line.contains(from) && reasons.iter().any(|reason| line.ends_with(reason)), "{line}");
+            reported += if line.ends_with("more\n") { 2 } else { 1 };
         }
     }
     fs::remove_file(file).unwrap();

@@ -167,6 +167,29 @@ fn invalid_input_is_ignored() {
 }
 
 #[test]
+fn input_that_is_not_the_protocol_is_reported_once() {
+    for (input, lines) in [
+        ("nonsense\nmore nonsense\n\0\n[]\n".to_owned(), 1),
+        (format!("{}\n", "[".repeat(1_000_000)), 1),
+        ("{\"type\":\"of a later version\"}\n".to_owned(), 0),
+        (String::new(), 0),
+    ] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_execbox"));
+        child.arg("runner").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = child.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success() && output.stdout.is_empty(), "{errors}");
+        assert!(errors.lines().count() == lines && errors.len() < 400, "{errors}");
+        if lines > 0 {
+            let start = "standard input is not the runner protocol: a line is not JSON: ";
+            assert!(errors.contains(start) && errors.ends_with("; expected a JSON object per line\n"), "{errors}");
+        }
+    }
+}
+
+#[test]
 fn large_values_cross_in_both_directions() {
     let mut runner = Runner::start();
     runner.execute("big", "(await tools.echo('x'.repeat(3e6))).length", &json!({ "timeoutMs": 60_000 }));

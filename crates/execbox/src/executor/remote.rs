@@ -21,7 +21,7 @@ use crate::executor::self_test::{self, SelfTestReport};
 use crate::request::ExecuteRequest;
 use crate::session::channel::{JsonChannel, MessageChannel};
 use crate::session::script::{cancelled, execute};
-use crate::transport::{Address, Token, Transport};
+use crate::transport::{Address, ConnectError, Token, TokenRejection, Transport};
 
 type Connect = dyn Fn() -> BoxFuture<'static, io::Result<Box<dyn Transport>>> + Send + Sync;
 
@@ -101,10 +101,7 @@ impl RemoteExecutor {
         match stopped.run_until_cancelled(connecting).await {
             None => run.finish_unstarted(&Stop::Cancelled(None)),
             Some(Err(_elapsed)) => run.finish_unstarted(&Stop::TimedOut),
-            Some(Ok(Err(error))) => {
-                let failure = Failure::internal(format!("cannot connect to the runner: {}", error.kind()));
-                run.finish(failure.into())
-            }
+            Some(Ok(Err(error))) => run.finish(Failure::internal(connect_failure(&error)).into()),
             Some(Ok(Ok(transport))) => {
                 let mut link = JsonChannel::new(transport);
                 let (result, _) = code::run_remote(&mut link, request, run, self.options).await;
@@ -126,10 +123,7 @@ impl RemoteExecutor {
                 error.message += ": it was still connecting to the runner";
                 failed(error)
             }
-            // The kind alone: the message of an error may contain paths and addresses of the host.
-            Some(Ok(Err(error))) => {
-                failed(ExecuteError::internal(format!("cannot connect to the runner: {}", error.kind())))
-            }
+            Some(Ok(Err(error))) => failed(ExecuteError::internal(connect_failure(&error))),
             Some(Ok(Ok(transport))) => {
                 let mut link = JsonChannel::new(transport);
                 let (result, _) = execute(&mut link, &execution, &observation, self.options, &cancellation).await;
@@ -139,6 +133,18 @@ impl RemoteExecutor {
         };
         result.duration = accepted.elapsed();
         result
+    }
+}
+
+/// Why no transport was opened. Of errors that this crate does not make, the kind alone: their messages may contain
+/// secrets.
+fn connect_failure(error: &io::Error) -> String {
+    if let Some(rejection) = TokenRejection::of(error) {
+        return rejection.to_string();
+    }
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<ConnectError>()) {
+        Some(error) => error.to_string(),
+        None => format!("cannot connect to the runner: {}", error.kind()),
     }
 }
 

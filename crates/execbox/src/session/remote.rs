@@ -20,7 +20,7 @@ use crate::session::channel::{Inbound, MessageChannel};
 use crate::session::host::Host;
 use crate::session::local::SLICE;
 use crate::session::spin::Spin;
-use crate::transport::{NOOP_WAKER, OutOfMemory, wake_after_others};
+use crate::transport::{NOOP_WAKER, OutOfMemory, TokenRejection, wake_after_others};
 
 /// A channel to a runner.
 pub(crate) trait RunnerChannel: MessageChannel<HostMessage, RunnerMessage> {}
@@ -250,6 +250,9 @@ impl<'a, H: Host, L: RunnerChannel + ?Sized> Driver<'a, H, L> {
 fn close_reason(error: &io::Error) -> CloseReason {
     if let Some(OutOfMemory) = error.get_ref().and_then(|source| source.downcast_ref()) {
         return CloseReason::OutOfMemory;
+    }
+    if let Some(rejection) = TokenRejection::of(error) {
+        return CloseReason::Rejected(rejection.to_string());
     }
     match error.kind() {
         io::ErrorKind::UnexpectedEof => CloseReason::CutOff,

@@ -17,7 +17,7 @@ use execbox_core::language::Language;
 use execbox_core::program::Limits;
 use execbox_core::protocol::runner::{Output, RunnerSession};
 use execbox_core::protocol::{ATTACHMENT_COST, MAX_ATTACHMENT_BYTES, MAX_ATTACHMENTS};
-use execbox_core::protocol::{HostMessage, RunnerMessage};
+use execbox_core::protocol::{HostMessage, LineError, RunnerMessage};
 use futures_util::future::FutureExt as _;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
@@ -50,7 +50,11 @@ pub struct Runner {
     drain: Option<Drain>,
     max_limits: Limits,
     idle_timeout: Option<Duration>,
+    on_invalid_frame: Option<FrameErrorSink>,
 }
+
+/// Receives the error of an invalid frame.
+type FrameErrorSink = Arc<dyn Fn(&LineError) + Send + Sync>;
 
 /// Why a runner ends a connection, as the source of an [`io::Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -102,7 +106,7 @@ impl Runner {
 
     fn with_parts(parts: EngineAndLanguage) -> Self {
         spin::processors();
-        Self { parts, drain: None, max_limits: Limits::unlimited(), idle_timeout: None }
+        Self { parts, drain: None, max_limits: Limits::unlimited(), idle_timeout: None, on_invalid_frame: None }
     }
 
     /// Caps the limits that hosts ask for; of several caps the lowest counts. If a program meets a limit that was capped, its
@@ -116,6 +120,13 @@ impl Runner {
     #[must_use]
     pub fn with_idle_timeout(self, timeout: Duration) -> Self {
         Self { idle_timeout: Some(timeout), ..self }
+    }
+
+    /// Calls `sink` with the first frame of each transport that is not a JSON object. Such frames are ignored. Default:
+    /// no call.
+    #[must_use]
+    pub fn on_invalid_frame(self, sink: impl Fn(&LineError) + Send + Sync + 'static) -> Self {
+        Self { on_invalid_frame: Some(Arc::new(sink)), ..self }
     }
 
     /// Drains when the token fires: no program is accepted, a running one is cancelled after `grace`, and each transport
@@ -231,6 +242,8 @@ struct Connection<'a, L> {
     was_active: bool,
     /// The bytes of answers that were queued while the host did not read.
     unread_answers: usize,
+    /// Called with the first invalid frame.
+    on_invalid_frame: Option<FrameErrorSink>,
     spin: Spin,
 }
 
@@ -256,6 +269,7 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Connection<'a, L> {
             idle_since: Duration::ZERO,
             was_active: false,
             unread_answers: 0,
+            on_invalid_frame: runner.on_invalid_frame.clone(),
             spin: Spin::default(),
         }
     }
@@ -325,7 +339,12 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Connection<'a, L> {
                     self.session.handle_malformed(&error, self.epoch.elapsed());
                 }
                 // There is no id that could be answered.
-                Ok(Some(Inbound::InvalidFrame(_) | Inbound::Ignored)) => {}
+                Ok(Some(Inbound::InvalidFrame(error))) => {
+                    if let Some(sink) = self.on_invalid_frame.take() {
+                        sink(&error);
+                    }
+                }
+                Ok(Some(Inbound::Ignored)) => {}
             }
             self.follow_outputs();
             self.unread_answers += self.channel.unsent().saturating_sub(unsent);

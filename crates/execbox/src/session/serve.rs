@@ -2,19 +2,22 @@
 
 use std::collections::VecDeque;
 use std::future::{Future as _, poll_fn};
-use std::io;
 use std::task::Poll;
 use std::time::Duration;
 
 use execbox_core::budget::Budget;
 use execbox_core::program::Limits;
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, sleep_until};
 
 use crate::session::runner::Runner;
-use crate::transport::{Incoming, Listener, Transport};
+use crate::transport::{Incoming, Listener, RejectedHosts, RejectionSink, TokenRejection, Transport};
 
 /// How long to wait after a connection could not be accepted: the system may be out of descriptors for a while.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+
+/// The least time between two reports of rejected hosts.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The most connections that have not completed their handshake. Beyond that, the oldest of them is closed: a host needs a
 /// round trip for its handshake, and an attacker that occupies places has to hold its connections.
@@ -65,7 +68,7 @@ impl Runner {
     ///
     /// A connection that fails or violates the protocol does not affect the others.
     pub async fn listen(&self, listener: Listener, options: ListenOptions) {
-        let mut hosts = Hosts::new(self, options);
+        let mut hosts = Hosts::new(self, options, listener.rejection_sink().clone());
         let drained = self.drain_token();
         drained.run_until_cancelled(hosts.accept(&listener)).await;
         drop(listener);
@@ -88,8 +91,42 @@ struct Host {
 }
 
 impl Host {
-    async fn welcome(incoming: Incoming, budget: Budget) -> io::Result<Self> {
-        Ok(Self { transport: incoming.handshake(&budget).await?, budget })
+    async fn welcome(incoming: Incoming, budget: Budget) -> Result<Self, FailedHandshake> {
+        let peer = incoming.peer();
+        match incoming.handshake(&budget).await {
+            Ok(transport) => Ok(Self { transport, budget }),
+            Err(error) => Err(TokenRejection::of(&error).map(|rejection| RejectedHosts { peer, rejection, more: 0 })),
+        }
+    }
+}
+
+/// A handshake that failed, perhaps because the host was rejected.
+type FailedHandshake = Option<RejectedHosts>;
+
+/// Reports rejected hosts, at most once in [`REPORT_INTERVAL`]: anyone who reaches the address can connect at any rate.
+struct Rejections {
+    sink: RejectionSink,
+    unreported: Option<RejectedHosts>,
+    /// The time before which nothing is reported.
+    next: Instant,
+}
+
+impl Rejections {
+    fn add(&mut self, rejected: RejectedHosts) {
+        match &mut self.unreported {
+            Some(first) => first.more += 1,
+            none => *none = Some(rejected),
+        }
+        if Instant::now() >= self.next {
+            self.report();
+        }
+    }
+
+    fn report(&mut self) {
+        if let Some(rejected) = self.unreported.take() {
+            self.sink.report(rejected);
+            self.next = Instant::now() + REPORT_INTERVAL;
+        }
     }
 }
 
@@ -99,16 +136,17 @@ struct Hosts {
     /// Charged for what is received from all hosts.
     received: Budget,
     options: ListenOptions,
-    handshakes: JoinSet<io::Result<Host>>,
+    handshakes: JoinSet<Result<Host, FailedHandshake>>,
     /// Handshakes, the oldest first. Some are over.
     oldest: VecDeque<AbortHandle>,
     /// Hosts without a place, the oldest first.
     waiting: VecDeque<Host>,
     served: JoinSet<()>,
+    rejections: Rejections,
 }
 
 impl Hosts {
-    fn new(runner: &Runner, options: ListenOptions) -> Self {
+    fn new(runner: &Runner, options: ListenOptions, sink: RejectionSink) -> Self {
         Self {
             runner: runner.clone().with_idle_timeout(options.idle_timeout).with_max_limits(options.max_limits),
             received: Budget::new(options.max_total_buffered_bytes),
@@ -117,6 +155,7 @@ impl Hosts {
             oldest: VecDeque::new(),
             waiting: VecDeque::new(),
             served: JoinSet::new(),
+            rejections: Rejections { sink, unreported: None, next: Instant::now() },
         }
     }
 
@@ -125,11 +164,14 @@ impl Hosts {
         loop {
             tokio::select! {
                 Some(done) = self.handshakes.join_next() => {
-                    if let Ok(Ok(host)) = done {
-                        self.waiting.push_back(host);
+                    if let Ok(done) = done {
+                        self.end_handshake(done);
                     }
                 }
                 Some(_) = self.served.join_next() => {}
+                () = sleep_until(self.rejections.next), if self.rejections.unreported.is_some() => {
+                    self.rejections.report();
+                }
                 incoming = listener.accept(), if self.waiting.len() < MAX_WAITING => match incoming {
                     Ok(incoming) => self.begin_handshake(incoming).await,
                     Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
@@ -143,14 +185,21 @@ impl Hosts {
         }
     }
 
+    fn end_handshake(&mut self, done: Result<Host, FailedHandshake>) {
+        match done {
+            Ok(host) => self.waiting.push_back(host),
+            Err(Some(rejected)) => self.rejections.add(rejected),
+            Err(None) => {}
+        }
+    }
+
     /// Begins a handshake. One that needs nothing from the host completes at once and takes no place: if many such hosts
     /// connect at once, none is closed.
     async fn begin_handshake(&mut self, incoming: Incoming) {
         let budget = self.received.part(self.options.max_buffered_bytes);
         let mut handshake = Box::pin(Host::welcome(incoming, budget));
         match poll_fn(|cx| Poll::Ready(handshake.as_mut().poll(cx))).await {
-            Poll::Ready(Ok(host)) => return self.waiting.push_back(host),
-            Poll::Ready(Err(_)) => return,
+            Poll::Ready(done) => return self.end_handshake(done),
             Poll::Pending => {}
         }
         self.oldest.retain(|handshake| !handshake.is_finished());

@@ -1,18 +1,27 @@
 //! Listening for hosts.
 
-use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
 use execbox_core::budget::Budget;
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::paced::{MAX_HANDSHAKE_BYTES, TooLong};
+use super::paced::MAX_HANDSHAKE_BYTES;
 use super::socket::BoundSocket;
-use super::{Address, Framing, ListenError, SocketListener, Stream, StreamTransport, Token, Transport, websocket};
+use super::{
+    Address, Framing, ListenError, SocketListener, Stream, StreamTransport, Token, TokenRejection, Transport, websocket,
+};
 
 /// The time limit of a handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long, and for how many bytes, a connection is read after its token was rejected. A host that sends its program
+/// before it reads would otherwise lose the rejection, because the connection is reset.
+const REJECTED_TIME: Duration = Duration::from_secs(1);
+const MAX_REJECTED_BYTES: u64 = 1 << 20;
 
 /// Accepts connections of hosts at an [`Address`].
 #[derive(Debug)]
@@ -20,6 +29,56 @@ pub struct Listener {
     socket: SocketListener,
     address: Address,
     token: Option<Token>,
+    on_rejected: RejectionSink,
+}
+
+/// Hosts that did not present the token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RejectedHosts {
+    /// The address of the first one; `None` for a Unix socket.
+    pub peer: Option<SocketAddr>,
+    /// What the first one did wrong.
+    pub rejection: TokenRejection,
+    /// The number of further ones.
+    pub more: u64,
+}
+
+/// `rejected a connection from 127.0.0.1:40112: its token is wrong`
+impl fmt::Display for RejectedHosts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("rejected a connection")?;
+        if let Some(peer) = self.peer {
+            write!(f, " from {peer}")?;
+        }
+        f.write_str(match self.rejection {
+            TokenRejection::Missing => ": it presented no token",
+            TokenRejection::Wrong => ": its token is wrong",
+        })?;
+        if self.more > 0 { write!(f, "; and {} more", self.more) } else { Ok(()) }
+    }
+}
+
+/// Receives rejected hosts.
+#[derive(Clone)]
+pub(crate) struct RejectionSink(Arc<dyn Fn(RejectedHosts) + Send + Sync>);
+
+impl RejectionSink {
+    pub(crate) fn report(&self, rejected: RejectedHosts) {
+        (self.0)(rejected);
+    }
+}
+
+impl Default for RejectionSink {
+    fn default() -> Self {
+        Self(Arc::new(drop))
+    }
+}
+
+impl fmt::Debug for RejectionSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RejectionSink(…)")
+    }
 }
 
 /// A [`Listener`] that is open, and registered with no runtime: for a process that [locks
@@ -35,6 +94,7 @@ pub struct BoundListener {
 #[derive(Debug)]
 pub struct Incoming {
     stream: Stream,
+    peer: Option<SocketAddr>,
     framing: Framing,
     token: Option<Token>,
 }
@@ -44,7 +104,17 @@ impl Listener {
     pub async fn bind(address: &Address, token: Option<Token>) -> Result<Self, ListenError> {
         let socket = address.socket.listen(token.is_some()).await?;
         let address = Address { socket: socket.socket().clone(), framing: address.framing.clone() };
-        Ok(Self { socket, address, token })
+        Ok(Self { socket, address, token, on_rejected: RejectionSink::default() })
+    }
+
+    /// Reports hosts that do not present the token to `sink`, at most once a second. Default: they are not reported.
+    #[must_use]
+    pub fn on_rejected(self, sink: impl Fn(RejectedHosts) + Send + Sync + 'static) -> Self {
+        Self { on_rejected: RejectionSink(Arc::new(sink)), ..self }
+    }
+
+    pub(crate) fn rejection_sink(&self) -> &RejectionSink {
+        &self.on_rejected
     }
 
     /// The address, with the actual port.
@@ -54,8 +124,8 @@ impl Listener {
 
     /// Accepts the next connection.
     pub async fn accept(&self) -> io::Result<Incoming> {
-        let stream = self.socket.accept().await?;
-        Ok(Incoming { stream, framing: self.address.framing.clone(), token: self.token.clone() })
+        let (stream, peer) = self.socket.accept_from().await?;
+        Ok(Incoming { stream, peer, framing: self.address.framing.clone(), token: self.token.clone() })
     }
 }
 
@@ -73,7 +143,8 @@ impl BoundListener {
     /// The system cannot watch the socket.
     pub fn register(self) -> io::Result<Listener> {
         let address = Address { socket: self.socket.socket().clone(), framing: self.framing };
-        Ok(Listener { socket: self.socket.register()?, address, token: self.token })
+        let socket = self.socket.register()?;
+        Ok(Listener { socket, address, token: self.token, on_rejected: RejectionSink::default() })
     }
 }
 
@@ -84,18 +155,27 @@ impl AsRawFd for BoundListener {
 }
 
 impl Incoming {
+    pub(crate) fn peer(&self) -> Option<SocketAddr> {
+        self.peer
+    }
+
     /// Completes the handshake and checks the token. Until then, the connection takes a few KiB. Messages that are not
     /// received completely are charged to `budget` after it.
     ///
     /// # Errors
-    /// The connection broke, the handshake takes more than 5 s (`TimedOut`) or 4 KiB (`InvalidData`), or the host does not
-    /// present the token (`PermissionDenied`).
+    /// The connection broke, the handshake takes more than 5 s (`TimedOut`) or, for a WebSocket, 4 KiB (`InvalidData`),
+    /// or the host does not present the token (`PermissionDenied`, with a [`TokenRejection`]). The rejection is sent
+    /// to the host before, which takes at most 1 s.
     pub async fn handshake(self, budget: &Budget) -> io::Result<Box<dyn Transport>> {
-        let Self { mut stream, framing, token } = self;
+        let Self { mut stream, framing, token, .. } = self;
         let handshake = async move {
             Ok::<Box<dyn Transport>, io::Error>(match framing {
                 Framing::Lines => {
-                    let after = authenticate(&mut stream, token).await?;
+                    let authenticated = authenticate(&mut stream, token).await;
+                    if authenticated.as_ref().is_err_and(|error| TokenRejection::of(error).is_some()) {
+                        let _ = tokio::time::timeout(REJECTED_TIME, reject(&mut stream)).await;
+                    }
+                    let after = authenticated?;
                     Box::new(StreamTransport::over(stream).charged_to(budget).preceded_by(&after))
                 }
                 Framing::WebSocket { .. } => Box::new(websocket::accept(stream, token, budget).await?),
@@ -115,12 +195,20 @@ async fn authenticate(stream: &mut Stream, token: Option<Token>) -> io::Result<V
         }
         let left = MAX_HANDSHAKE_BYTES - received.len();
         if left == 0 {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, TooLong(MAX_HANDSHAKE_BYTES)));
+            return Err(TokenRejection::Missing.into()); // No line with a token is so long.
         }
         if (&mut *stream).take(left as u64).read_buf(&mut received).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     };
     let after = received.split_off(line_end + 1);
-    if token.is_in_line(&received) { Ok(after) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+    token.check_line(&received)?;
+    Ok(after)
+}
+
+/// Tells a host that its token is rejected, and reads until it closes the connection.
+async fn reject(stream: &mut Stream) -> io::Result<()> {
+    stream.write_all(TokenRejection::LINE).await?;
+    stream.shutdown().await?;
+    tokio::io::copy(&mut stream.take(MAX_REJECTED_BYTES), &mut tokio::io::sink()).await.map(drop)
 }

@@ -35,12 +35,14 @@ use execbox_core::budget::Budget;
 
 pub use address::{Address, AddressError, Framing};
 pub use command::CommandTransport;
-pub use listen::{BoundListener, Incoming, Listener};
+pub use connect::ConnectError;
+pub(crate) use listen::RejectionSink;
+pub use listen::{BoundListener, Incoming, Listener, RejectedHosts};
 pub use socket::{ByteStream, ListenError, Socket, SocketListener, Stream};
 pub(crate) use stdio::needs_threads as stdio_needs_threads;
 pub use stdio::stdio;
 pub use stream::StreamTransport;
-pub use token::{Token, TokenError};
+pub use token::{Token, TokenError, TokenRejection};
 pub use websocket::WebSocketTransport;
 
 /// The longest message that is sent or received, in bytes. A parsed message takes at most some tens of times its length.

@@ -9,7 +9,7 @@ use execbox_core::protocol::{Frame, LineDecoder, LineError, StreamEnd};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, ReadHalf, WriteHalf};
 
 use super::pipe::{PipeReader, PipeWriter};
-use super::{MAX_MESSAGE_BYTES, NOOP_WAKER, Received, Transport, wake_after_others};
+use super::{MAX_MESSAGE_BYTES, NOOP_WAKER, Received, TokenRejection, Transport, wake_after_others};
 
 /// The most bytes per read.
 const READ_CHUNK: usize = 64 << 10;
@@ -30,6 +30,8 @@ pub struct StreamTransport<R, W> {
     /// The queued lines, and how many of their bytes are written.
     out: Vec<u8>,
     written: usize,
+    /// The error of a first line that is a rejection.
+    rejection: Option<TokenRejection>,
     /// Deregisters the reader, if it can be read without a registration.
     deregister: Option<fn(&mut R)>,
 }
@@ -44,6 +46,7 @@ impl<R, W> StreamTransport<R, W> {
             chunk: Vec::new(),
             out: Vec::new(),
             written: 0,
+            rejection: None,
             deregister: None,
         }
     }
@@ -54,6 +57,11 @@ impl<R, W> StreamTransport<R, W> {
     pub fn charged_to(mut self, budget: &Budget) -> Self {
         self.lines.charge_to(budget);
         self
+    }
+
+    /// Fails with `rejection` if the first line tells of a rejected token.
+    pub(super) fn rejected_with(self, rejection: TokenRejection) -> Self {
+        Self { rejection: Some(rejection), ..self }
     }
 
     /// Receives these bytes before those of the stream.
@@ -147,7 +155,11 @@ where
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Received>> {
         for _ in 0..MAX_READS {
             match self.lines.next_frame() {
-                Some(Ok(Frame::Line(line))) => return Poll::Ready(Ok(Received::Message(line))),
+                Some(Ok(Frame::Line(line))) => {
+                    let rejection = self.rejection.take().filter(|_| TokenRejection::is_line(&line));
+                    let received = rejection.map_or(Ok(Received::Message(line)), |rejection| Err(rejection.into()));
+                    return Poll::Ready(received);
+                }
                 Some(Ok(Frame::Attachment(bytes))) => return Poll::Ready(Ok(Received::Attachment(bytes))),
                 Some(Err(LineError::Oversized(cap))) => return Poll::Ready(Ok(Received::TooLong(cap))),
                 Some(Err(error)) => return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error))),

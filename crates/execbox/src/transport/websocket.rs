@@ -14,14 +14,14 @@ use tokio::time::{Interval, MissedTickBehavior};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
-use tokio_tungstenite::tungstenite::http::header::{AUTHORIZATION, ORIGIN};
+use tokio_tungstenite::tungstenite::http::header::{AUTHORIZATION, ORIGIN, WWW_AUTHENTICATE};
 use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message, client::IntoClientRequest as _};
 
 use super::fragments::Fragments;
 use super::paced::{MAX_HANDSHAKE_BYTES, Paced};
-use super::{MAX_MESSAGE_BYTES, Received, Token, Transport, wake_after_others};
+use super::{MAX_MESSAGE_BYTES, Received, Token, TokenRejection, Transport, wake_after_others};
 
 /// How often a runner sends a ping. A host that sends nothing between two pings counts as gone.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
@@ -211,8 +211,21 @@ pub(super) async fn connect<S: AsyncRead + AsyncWrite + Send + Unpin>(
     }
     let stream = Fragments::new(Paced::new(stream, MAX_RESPONSE_BYTES), MAX_BYTES);
     let connecting = tokio_tungstenite::client_async_with_config(request, stream, Some(config(MAX_BYTES)));
-    let (socket, _) = connecting.await.map_err(io_error)?;
+    let (socket, _) = connecting.await.map_err(|error| match error {
+        Error::Http(response) if response.status() == StatusCode::UNAUTHORIZED => {
+            TokenRejection::of_host(token.is_some()).into()
+        }
+        error => io_error(error),
+    })?;
     Ok(WebSocketTransport::counted(socket))
+}
+
+/// `HTTP 404 Not Found`, if `error` is that of a handshake which the runner has rejected.
+pub(super) fn response_status(error: &io::Error) -> Option<String> {
+    match error.get_ref()?.downcast_ref()? {
+        Error::Http(response) => Some(format!("HTTP {}", response.status())),
+        _ => None,
+    }
 }
 
 /// Performs the handshake of the runner. Messages that are not received completely are charged to `budget`. One that the budget
@@ -224,21 +237,31 @@ pub(super) async fn accept<S: AsyncRead + AsyncWrite + Send + Unpin>(
     token: Option<Token>,
     budget: &Budget,
 ) -> io::Result<WebSocketTransport<Counted<S>>> {
+    let mut rejected = None;
     #[allow(clippy::result_large_err)] // the type is tungstenite's
     let check = |request: &Request, response: Response| {
         let value = |header| request.headers().get(header).map(|value| value.to_str().unwrap_or_default());
         if value(ORIGIN).is_some() {
             return Err(rejection(StatusCode::FORBIDDEN, "requests with an `Origin` header are not allowed"));
         }
-        if token.is_some_and(|token| !token.is_in_header(value(AUTHORIZATION).unwrap_or_default())) {
-            return Err(rejection(StatusCode::UNAUTHORIZED, "missing or invalid `Authorization: Bearer TOKEN`"));
+        let presented = value(AUTHORIZATION);
+        if token.is_some_and(|token| !token.is_in_header(presented.unwrap_or_default())) {
+            let (why, challenge) = match rejected.insert(TokenRejection::of_header(presented)) {
+                TokenRejection::Missing => ("a token is required: send `Authorization: Bearer TOKEN`", "Bearer"),
+                TokenRejection::Wrong => ("the token is not valid", "Bearer error=\"invalid_token\""),
+            };
+            let mut response = rejection(StatusCode::UNAUTHORIZED, why);
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+            return Err(response);
         }
         Ok(response)
     };
     let max = budget.limit().min(MAX_BYTES);
     let stream = Fragments::new(Paced::new(stream, MAX_HANDSHAKE_BYTES), max);
     let accepting = tokio_tungstenite::accept_hdr_async_with_config(stream, check, Some(config(max)));
-    let mut transport = WebSocketTransport::counted(accepting.await.map_err(io_error)?);
+    let accepted = accepting.await;
+    let socket = accepted.map_err(|error| rejected.map_or_else(|| io_error(error), io::Error::from))?;
+    let mut transport = WebSocketTransport::counted(socket);
     transport.charge_to(budget);
     Ok(transport.with_heartbeat(PING_INTERVAL))
 }
@@ -252,7 +275,9 @@ fn rejection(status: StatusCode, why: &str) -> ErrorResponse {
 fn io_error(error: Error) -> io::Error {
     let kind = match &error {
         Error::Io(error) => error.kind(),
-        Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => io::ErrorKind::UnexpectedEof,
+        Error::Protocol(ProtocolError::ResetWithoutClosingHandshake | ProtocolError::HandshakeIncomplete) => {
+            io::ErrorKind::UnexpectedEof
+        }
         Error::Http(response) if response.status().is_client_error() => io::ErrorKind::PermissionDenied,
         _ => io::ErrorKind::InvalidData,
     };

@@ -120,7 +120,7 @@ impl OAuthHttp {
         if !self.may_reach(request.url()) {
             return Err(RequestProblem::Local);
         }
-        let lost = |error: reqwest::Error| RequestProblem::Connection(http_failure(&error));
+        let lost = |error: reqwest::Error| RequestProblem::Connection(http_failure(&error).to_string());
         let response = self.client.execute(request).await.map_err(lost)?;
         let mut answer = Response::new(Vec::new());
         *answer.status_mut() = response.status();

@@ -4,6 +4,7 @@ use std::fmt;
 use std::iter;
 use std::sync::OnceLock;
 
+use execbox::core::hint::near;
 use execbox::core::text::cut;
 use execbox::declarations::{self, Signatures, ToolSignature};
 use execbox::{Effect, Provider};
@@ -86,7 +87,7 @@ pub struct Instructions {
 pub struct UnknownTool {
     /// The name, truncated if it is long.
     pub name: String,
-    /// The tool that a search for the name ranks first.
+    /// The tool whose name is most similar, else the one that a search for the name ranks first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub did_you_mean: Option<String>,
     /// Why the tool cannot be called, if its server has it.
@@ -315,7 +316,7 @@ impl<'a> Catalogs<'a> {
                 Some((catalog, tool)) => page.tools.push(catalog.found(tool, &mut format)),
                 None => page.unknown.push(UnknownTool {
                     name: truncate(name.clone(), MAX_SUMMARY),
-                    did_you_mean: self.best(name).map(|(catalog, tool)| catalog.name(tool)),
+                    did_you_mean: self.similar(name),
                     reason: None,
                 }),
             }
@@ -344,13 +345,16 @@ impl<'a> Catalogs<'a> {
         all.find_map(|catalog| catalog.tool(name).map(|tool| (catalog, tool)))
     }
 
-    /// The tool that a search for a name ranks first.
-    fn best(&self, name: &str) -> Option<(&'a Catalog, usize)> {
-        let query = Query { text: name.to_owned(), ..Query::default() };
-        let first = self.first.scored(self.second, &query);
-        let second = self.second.map(|second| second.scored(Some(self.first), &query)).unwrap_or_default();
-        let all = first.first().into_iter().chain(second.first());
-        all.reduce(|a, b| if b.0 > a.0 { b } else { a }).map(|&(_, catalog, tool)| (catalog, tool))
+    /// The name of the tool that is most similar to `name`, else of the one that a search for it ranks first.
+    fn similar(&self, name: &str) -> Option<String> {
+        let found = self.found(&Query { text: name.to_owned(), ..Query::default() });
+        let catalogs = iter::once(self.first).chain(self.second);
+        let all = catalogs.flat_map(|catalog| (0..catalog.len()).map(move |tool| (catalog, tool)));
+        // Not all names of large catalogs are compared. A search ranks those first of which a word is right.
+        let names = found.iter().map(|&(_, catalog, tool)| (catalog, tool)).chain(all).take(MAX_COMPARED);
+        let names: Vec<String> = names.map(|(catalog, tool)| catalog.name(tool)).collect();
+        let ranked_first = names.first().filter(|_| !found.is_empty());
+        near(name, names.iter().map(String::as_str)).or(ranked_first.map(String::as_str)).map(str::to_owned)
     }
 }
 
@@ -591,6 +595,9 @@ const MAX_REASON: usize = 300;
 /// The maximum length of the names of all namespaces, in bytes.
 const MAX_NAMESPACES: usize = 600;
 
+/// How many names of tools are compared with an unknown one.
+const MAX_COMPARED: usize = 256;
+
 /// How many tools that cannot be called are shown in a search.
 const MAX_ABSENT: usize = 3;
 
@@ -682,6 +689,31 @@ mod tests {
         assert_eq!((page(None).tools.len(), page(None).next_offset), (MIN_DEFAULT_LIMIT, Some(MIN_DEFAULT_LIMIT)));
         assert_eq!((page(Some(9)).tools.len(), page(Some(9)).next_offset), (9, Some(9)));
         assert_eq!((page(Some(1)).tools.len(), page(Some(50)).next_offset), (1, None));
+    }
+
+    #[test]
+    fn the_tool_with_the_most_similar_name_is_suggested_for_an_unknown_one() {
+        let get_order = "Gets the lines of a purchase";
+        let tools = [("get_customer", "Gets one customer of the shop"), ("get_order", get_order), ("list_orders", "")];
+        let catalog = catalog(tools.map(|(name, description)| (name.to_owned(), description.to_owned())));
+        let other = Catalog::new(vec![
+            Provider::builder("snippets").tool(Tool::new("total", async |_, _| Ok(Json::Null))).build().unwrap(),
+        ]);
+        let suggested = |name: &str| {
+            let query = Query { describe: vec![name.to_owned()], ..Query::default() };
+            catalog.query_with(Some(&other), &query).unknown.remove(0).did_you_mean
+        };
+        for (name, similar) in [
+            ("api.get_ordr", Some("api.get_order")),
+            ("api.gteorder", Some("api.get_order")),
+            ("ap.get_order", Some("api.get_order")),
+            ("snippet.totl", Some("snippets.total")),
+            // Without a similar name, the search decides.
+            ("purchase", Some("api.get_order")),
+            ("xyzzy", None),
+        ] {
+            assert_eq!(suggested(name).as_deref(), similar, "{name}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use execbox::core::budget::{Budget, Charge, Exhausted};
-use execbox::transport::{ListenError, Socket, SocketListener, Stream, Token};
+use execbox::transport::{ListenError, Socket, SocketListener, Stream, Token, TokenRejection};
 use http::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, RETRY_AFTER, TRANSFER_ENCODING, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
@@ -356,7 +356,7 @@ impl Service {
             Sender::Named(named) => named.removed().run_until_cancelled(answered).await,
             Sender::Unnamed => Some(answered.await),
         };
-        response.unwrap_or(Err(Refusal::NoToken)).unwrap_or_else(|refusal| {
+        response.unwrap_or(Err(Refusal::Token(TokenRejection::Wrong))).unwrap_or_else(|refusal| {
             client.connection.refuse();
             self.refused(&refusal)
         })
@@ -389,7 +389,7 @@ impl Service {
         match named {
             Some(named) => Ok(Sender::Named(named)),
             None if !self.needs_token() || has_token() => Ok(Sender::Unnamed),
-            None => Err(Refusal::NoToken),
+            None => Err(Refusal::Token(TokenRejection::of_header(header))),
         }
     }
 
@@ -402,7 +402,9 @@ impl Service {
             Refusal::NoRequest(NoRequest::Share(..)) => Some(HttpLimit::Share),
             Refusal::NoRequest(NoRequest::Full(_)) => Some(HttpLimit::Requests),
             Refusal::Sessions => Some(HttpLimit::Sessions),
-            Refusal::NoToken | Refusal::TooLong | Refusal::TooSlow | Refusal::Incomplete | Refusal::Exhausted => None,
+            Refusal::Token(TokenRejection::Missing) => Some(HttpLimit::MissingToken),
+            Refusal::Token(TokenRejection::Wrong) => Some(HttpLimit::WrongToken),
+            Refusal::TooLong | Refusal::TooSlow | Refusal::Incomplete | Refusal::Exhausted => None,
         };
         if let Some(limit) = limit {
             self.connections.shortages().add(limit);
@@ -412,9 +414,13 @@ impl Service {
                 let limit = format!("Request body longer than {} bytes.\n", self.max_body);
                 return error(StatusCode::PAYLOAD_TOO_LARGE, &limit);
             }
-            Refusal::NoToken => {
-                let mut response = error(StatusCode::UNAUTHORIZED, "Send the token as `Authorization: Bearer …`.\n");
-                response.headers_mut().insert(WWW_AUTHENTICATE, http::HeaderValue::from_static("Bearer"));
+            Refusal::Token(rejection) => {
+                let (challenge, line) = match rejection {
+                    TokenRejection::Missing => ("Bearer", "A token is required: send `Authorization: Bearer …`.\n"),
+                    TokenRejection::Wrong => ("Bearer error=\"invalid_token\"", "The token is not valid.\n"),
+                };
+                let mut response = error(StatusCode::UNAUTHORIZED, line);
+                response.headers_mut().insert(WWW_AUTHENTICATE, http::HeaderValue::from_static(challenge));
                 return response;
             }
             Refusal::TooSlow => return error(StatusCode::REQUEST_TIMEOUT, "Request body not received in time.\n"),
@@ -594,7 +600,7 @@ impl Sender {
 #[derive(Debug, Clone, Copy)]
 enum Refusal {
     /// The request has no token that is accepted.
-    NoToken,
+    Token(TokenRejection),
     TooLong,
     TooSlow,
     Incomplete,

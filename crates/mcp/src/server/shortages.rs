@@ -1,4 +1,5 @@
-//! What clients got no room for: counted, and reported to the operator from time to time.
+//! Requests and connections that are refused for want of room or of a token: counted, and reported to the operator from
+//! time to time.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +8,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// A limit of an [`HttpServer`](super::HttpServer) that was reached.
+/// Why an [`HttpServer`](super::HttpServer) refuses requests and closes connections: a limit that was reached, or a
+/// token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum HttpLimit {
@@ -22,6 +24,11 @@ pub enum HttpLimit {
     Share,
     /// [`HttpOptions::max_sessions`](super::HttpOptions::max_sessions): sessions were refused.
     Sessions,
+    /// [`HttpOptions::token`](super::HttpOptions::token) and [`HttpOptions::clients`](super::HttpOptions::clients):
+    /// requests without a token were refused.
+    MissingToken,
+    /// The same: requests with another token were refused.
+    WrongToken,
 }
 
 /// What clients got no room for in a short time.
@@ -45,6 +52,8 @@ impl fmt::Display for Shortage {
             HttpLimit::Requests => write!(f, "{count} request{plural} refused: too many are handled at once"),
             HttpLimit::Share => write!(f, "{count} request{plural} refused: too many at once of one client"),
             HttpLimit::Sessions => write!(f, "{count} session{plural} refused: all are in use"),
+            HttpLimit::MissingToken => write!(f, "{count} request{plural} refused: no token was sent"),
+            HttpLimit::WrongToken => write!(f, "{count} request{plural} refused: the token is not valid"),
         }
     }
 }
@@ -114,8 +123,14 @@ mod tests {
             shortages.add(HttpLimit::Share);
         }
         shortages.add(HttpLimit::Sessions);
-        let lines = [reported.recv().await.unwrap().to_string(), reported.recv().await.unwrap().to_string()];
-        assert_eq!(lines, ["3 requests refused: too many at once of one client", "1 session refused: all are in use"]);
+        shortages.add(HttpLimit::WrongToken);
+        for line in [
+            "3 requests refused: too many at once of one client",
+            "1 session refused: all are in use",
+            "1 request refused: the token is not valid",
+        ] {
+            assert_eq!(reported.recv().await.unwrap().to_string(), line);
+        }
         let first = tokio::time::Instant::now();
         for _ in 0..100 {
             shortages.add(HttpLimit::Streams);

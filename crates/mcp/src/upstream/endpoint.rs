@@ -21,7 +21,7 @@ use super::received::Received;
 use super::requests::Forwarding;
 use super::unasked::Unasked;
 use super::watched::Watched;
-use super::{HttpProtocol, MAX_MESSAGE, Route, ServerFailure, UpstreamOptions, no_response};
+use super::{FailurePlace, HttpProtocol, MAX_MESSAGE, Route, ServerFailure, UpstreamOptions, no_response};
 use crate::text::truncate;
 
 /// A server to connect to, any number of times.
@@ -276,14 +276,18 @@ impl ConnectError {
             }
             (kind, _) => (kind.to_string(), None),
         };
-        let path = path.map(|path| options.secrets.redact(path));
-        Self::new(ServerFailure { path, ..ServerFailure::new(format!("failed to start: {what}")) })
+        let place = path.map(|path| FailurePlace::Path(options.secrets.redact(path).into()));
+        Self::new(ServerFailure { place, ..ServerFailure::new(format!("failed to start: {what}")) })
     }
 }
 
 /// A failure without secrets. Those in the output of processes are redacted line by line.
 fn redacted(failure: ServerFailure, options: &UpstreamOptions) -> ServerFailure {
-    ServerFailure { reason: options.secrets.redact(failure.reason), ..failure }
+    let place = failure.place.map(|place| match place {
+        FailurePlace::Address(address) => FailurePlace::Address(options.secrets.redact(address.into()).into()),
+        place => place,
+    });
+    ServerFailure { reason: options.secrets.redact(failure.reason), place, ..failure }
 }
 
 /// Other versions to try after an error that names versions, or with a code of [`REJECTIONS`]: those that the server names, else

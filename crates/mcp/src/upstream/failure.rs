@@ -9,9 +9,10 @@ use execbox::core::text::cut;
 #[non_exhaustive]
 pub struct ServerFailure {
     /// What failed, as a clause without paths and without output of the server's process: `failed to start: program not found`.
+    /// With an address, why it was not reached.
     pub reason: String,
-    /// The program or the directory that was not found.
-    pub path: Option<String>,
+    /// What was not found or not reached.
+    pub place: Option<FailurePlace>,
     /// The last lines that the process of the server has written to standard error, without secrets.
     pub stderr: Vec<String>,
     /// What the operator may have meant, as a clause.
@@ -20,10 +21,20 @@ pub struct ServerFailure {
     pub is_temporary: bool,
 }
 
+/// What was not found or not reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FailurePlace {
+    /// The program or the directory that was not found.
+    Path(Box<str>),
+    /// The scheme, host and port of a server to which no connection was made.
+    Address(Box<str>),
+}
+
 impl ServerFailure {
     /// A failure that lasts until something is changed.
     pub(crate) fn new(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), path: None, stderr: Vec::new(), hint: None, is_temporary: false }
+        Self { reason: reason.into(), place: None, stderr: Vec::new(), hint: None, is_temporary: false }
     }
 
     /// A failure that may pass.
@@ -31,20 +42,24 @@ impl ServerFailure {
         Self { is_temporary: true, ..Self::new(reason) }
     }
 
-    /// What failed, as a clause for models: without paths of the host. Includes the last line of standard error that tells of an
-    /// error and has no path.
+    /// What failed, as a clause for models: without paths and addresses of the host. Includes the last line of standard
+    /// error that tells of an error and has no path.
     pub fn for_models(&self) -> String {
+        let prefix = if let Some(FailurePlace::Address(_)) = self.place { "cannot connect: " } else { "" };
         let telling = self.stderr.iter().rev().find(|line| tells_of_an_error(line));
-        telling.map_or_else(|| self.reason.clone(), |line| format!("{}: {}", self.reason, cut(line.trim(), MAX_LINE)))
+        let telling = telling.map(|line| format!(": {}", cut(line.trim(), MAX_LINE))).unwrap_or_default();
+        format!("{prefix}{}{telling}", self.reason)
     }
 }
 
-/// The failure for the operator of the server: with paths and, on further lines, the output of its process.
+/// The failure for the operator of the server: with the address, paths and, on further lines, the output of its
+/// process.
 impl fmt::Display for ServerFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.reason)?;
-        if let Some(path) = &self.path {
-            write!(f, ": {path}")?;
+        match &self.place {
+            None => f.write_str(&self.reason)?,
+            Some(FailurePlace::Path(path)) => write!(f, "{}: {path}", self.reason)?,
+            Some(FailurePlace::Address(address)) => write!(f, "cannot connect to {address}: {}", self.reason)?,
         }
         if let Some(hint) = self.hint {
             write!(f, "; {hint}")?;

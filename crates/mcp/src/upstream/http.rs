@@ -22,10 +22,10 @@ use super::http_client::{Failure, HttpClient, RequestError};
 use super::received::{Received, reason_of_stream};
 use super::sse::{self, SseStream};
 use super::unexpected::line;
-use super::{HttpProtocol, MAX_MESSAGE_BYTES, Remote, ServerFailure, UpstreamError, UpstreamOptions};
+use super::{FailurePlace, HttpProtocol, MAX_MESSAGE_BYTES, Remote, ServerFailure, UpstreamError, UpstreamOptions};
 use crate::Secrets;
 use crate::certificates::client_builder;
-use crate::http_failure::{http_failure, is_temporary};
+use crate::http_failure::{HttpFailure, http_failure, is_temporary};
 use crate::oauth::{Authorization, Challenge};
 
 /// The URL of a server, the headers of every request, and the client that sends them.
@@ -136,7 +136,11 @@ pub(super) fn failure(error: &(dyn Error + Send + Sync + 'static), secrets: &Sec
 
 pub(super) fn failure_of(error: &Failure, secrets: &Secrets) -> ServerFailure {
     let is_temporary = match error {
-        StreamableHttpError::Client(RequestError::Http(error)) => is_temporary(error),
+        StreamableHttpError::Client(RequestError::Http(error)) => {
+            let HttpFailure { origin, reason } = http_failure(error);
+            let place = origin.map(|origin| FailurePlace::Address(origin.into()));
+            return ServerFailure { place, is_temporary: is_temporary(error), ..ServerFailure::new(reason) };
+        }
         StreamableHttpError::Client(RequestError::Unexpected(response)) => {
             let status = response.status;
             let asks_to_wait =
@@ -180,7 +184,7 @@ pub(super) fn reason_of(error: &Failure, secrets: &Secrets) -> String {
         StreamableHttpError::SessionExpired
         | StreamableHttpError::SessionRecoveryTimeout
         | StreamableHttpError::ReinitializationFailed(_) => "session ended and could not be renewed".to_owned(),
-        StreamableHttpError::Client(RequestError::Http(error)) => http_failure(error),
+        StreamableHttpError::Client(RequestError::Http(error)) => http_failure(error).to_string(),
         StreamableHttpError::Client(RequestError::Unexpected(response)) => response.describe(secrets),
         _ => "connection lost".to_owned(),
     }

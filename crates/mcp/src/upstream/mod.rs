@@ -76,7 +76,7 @@ pub(crate) use input::Relayed;
 pub(crate) use lenient::{next_cursor, take_entries};
 
 pub use child::{ChildCommand, LineSink};
-pub use failure::ServerFailure;
+pub use failure::{FailurePlace, ServerFailure};
 pub(crate) use features::{
     COMPLETE, GET_PROMPT, LIST_PROMPTS, LIST_RESOURCES, LIST_TEMPLATES, READ_RESOURCE, SET_LEVEL, SUBSCRIBE,
     WatchPlace, tool_of_feature,

@@ -301,7 +301,7 @@ pub(super) fn reason_of_stream(error: &SseError) -> String {
     let SseError::Body(error) = error else { return "invalid response: not a stream of events".to_owned() };
     let error: &(dyn Error + 'static) = &**error;
     match error.downcast_ref() {
-        Some(Broken::Lost(error)) => http_failure(error),
+        Some(Broken::Lost(error)) => http_failure(error).to_string(),
         Some(Broken::TooLong) => too_long(),
         Some(Broken::Exhausted(exhausted)) => too_many_answers(*exhausted),
         Some(Broken::Flood(flood)) => flood.to_string(),

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use execbox::policy::{Decision, Policy};
+use execbox::transport::Token;
 use execbox_mcp::server::{HttpLimit, HttpOptions, ServerOptions, Shortage, ShortageSink};
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -109,6 +110,25 @@ async fn a_busy_client_is_refused_what_exceeds_its_share_and_others_are_served()
         let Shortage { limit, count, .. } = shortages.lock().unwrap()[0];
         assert!(limit == HttpLimit::Share && count > 0);
     }
+}
+
+#[tokio::test]
+async fn requests_without_a_valid_token_are_reported_together() {
+    let (sink, shortages) = sink();
+    let token = Some(Token::new("s3cret").unwrap());
+    let options = HttpOptions { token, shortages: Some(sink), ..HttpOptions::default() };
+    let served = serve(&Fake::standard(), options).await;
+    let list = message("tools/list", Some(1), &json!({}));
+    for headers in ["", "Authorization: Bearer x\r\n", "Authorization: Bearer y\r\n"] {
+        assert_eq!(served.raw(&served.post(headers, &list)).await.status, 401);
+    }
+    let counted = |shortages: &[Shortage], limit| -> u64 {
+        shortages.iter().filter(|shortage| shortage.limit == limit).map(|shortage| shortage.count).sum()
+    };
+    let is_reported = |shortages: &[Shortage]| {
+        counted(shortages, HttpLimit::MissingToken) == 1 && counted(shortages, HttpLimit::WrongToken) == 2
+    };
+    until(|| is_reported(&shortages.lock().unwrap())).await;
 }
 
 /// A client must not get further places by naming sessions that are not open.

@@ -234,10 +234,19 @@ async fn unauthorized_requests_are_rejected_with_a_reason() {
     let status = async |headers: &str| served.raw(&served.post(headers, &list)).await.status;
     let authorized = "Authorization: Bearer s3cret\r\n";
     assert_eq!(status(authorized).await, 400, "authorized, but without a session");
-    for wrong in ["", "Authorization: Bearer s3creT\r\n", "Authorization: Basic s3cret\r\n", "X-Token: s3cret\r\n"] {
-        let answer = served.raw(&served.post(wrong, &list)).await;
-        assert_eq!((answer.status, answer.header("www-authenticate")), (401, Some("bearer")), "{wrong}");
-        assert_eq!(answer.body, "Send the token as `Authorization: Bearer …`.\n");
+    let missing = ("bearer", "A token is required: send `Authorization: Bearer …`.\n");
+    let wrong = ("bearer error=\"invalid_token\"", "The token is not valid.\n");
+    for (headers, (challenge, body)) in [
+        ("", missing),
+        ("Authorization: Basic s3cret\r\n", missing),
+        ("Authorization: Bearer \r\n", missing),
+        ("X-Token: s3cret\r\n", missing),
+        ("Authorization: Bearer s3creT\r\n", wrong),
+        ("Authorization: bearer s3cret s3cret\r\n", wrong),
+    ] {
+        let answer = served.raw(&served.post(headers, &list)).await;
+        assert_eq!((answer.status, answer.header("www-authenticate")), (401, Some(challenge)), "{headers}");
+        assert_eq!(answer.body, body);
     }
     for (headers, expected) in [
         ("Host: localhost:1\r\n", 400),

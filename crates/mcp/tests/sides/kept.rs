@@ -327,10 +327,7 @@ async fn models_read_whole_reasons_and_when_to_try_again() {
         ),
         (ends("echo 'cannot read /etc/app/key' >&2; exit 1"), "process ended (exit status: 1)"),
         (json!({ "command": "/nowhere/server" }), "failed to start: program not found"),
-        (
-            json!({ "url": "http://127.0.0.1:1/mcp" }),
-            "cannot connect to its address: connection refused; try again later",
-        ),
+        (json!({ "url": "http://127.0.0.1:1/mcp" }), "cannot connect: connection refused; try again later"),
         (answers(410, "").await, "HTTP 410 Gone"),
         (answers(403, "not for you").await, "HTTP 403 Forbidden: not for you"),
         (answers(502, "").await, "HTTP 502 Bad Gateway; try again later"),

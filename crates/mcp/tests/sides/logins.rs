@@ -309,7 +309,7 @@ async fn a_document_that_does_not_fit_hides_no_other() {
     site.log_in().await;
     site.state().metadata = json!({ "authorization_servers": [silent] });
     let error = site.start(&OAuthClient::default()).await.err().unwrap().to_string();
-    assert_eq!(error, format!("{silent}: cannot connect to its address: connection refused"));
+    assert_eq!(error, format!("{silent}: cannot connect: connection refused"));
     site.state().metadata = Json::Null;
     site.state().places = vec!["/nowhere"];
     let error = site.start(&OAuthClient::default()).await.err().unwrap().to_string();

@@ -223,10 +223,11 @@ async fn failures_to_connect_have_a_reason() {
     // The socket is bound, so that no other test gets its port, and does not listen.
     let closed = TcpSocket::new_v4().unwrap();
     closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let closed = format!("http://{}/mcp", closed.local_addr().unwrap());
+    let closed = closed.local_addr().unwrap();
+    let refused = format!("cannot connect to http://{closed}: connection refused");
     let mut reasons = vec![
-        (closed, "cannot connect to its address: connection refused"),
-        ("http://nowhere.invalid/mcp".to_owned(), "cannot connect to its address: host name not found"),
+        (format!("http://user:word@{closed}/mcp?key=word"), &*refused),
+        ("http://s3cret.invalid/mcp".to_owned(), "cannot connect to http://${KEY}.invalid: host name not found"),
     ];
     for (status, headers, body, reason) in answers {
         let url = canned(move |_, _| (status, headers.to_owned(), body.clone())).await;

@@ -74,6 +74,11 @@ fn trusting(certificates: &str) -> UpstreamOptions {
     UpstreamOptions { certificates: certificates.to_owned(), ..UpstreamOptions::default() }
 }
 
+/// The error of a connection to the server at `url`, which names its origin.
+fn not_connected(url: &str, reason: &str) -> String {
+    format!("MCP server \"far\": cannot connect to {}: {reason}", url.strip_suffix("/mcp").unwrap())
+}
+
 const UNKNOWN: &str = "certificate not trusted: its authority is unknown; name a file with its certificate in \
                        SSL_CERT_FILE or NODE_EXTRA_CA_CERTS";
 
@@ -99,7 +104,7 @@ async fn certificates_are_trusted_only_if_their_authority_or_they_are() {
             Ok(upstream) => {
                 assert!(reason.is_empty() && run(&upstream, "await far.ask({})").await.is_ok(), "{reason}");
             }
-            Err(error) => assert_eq!(error.to_string(), format!("MCP server \"far\": {reason}")),
+            Err(error) => assert_eq!(error.to_string(), not_connected(&url, reason)),
         }
     }
 }
@@ -119,14 +124,14 @@ async fn failed_handshakes_have_a_reason() {
     let other = serve(CERTIFICATE, &["h3"], serve_http1).await;
     assert_eq!(
         connect_error(&other).await,
-        "MCP server \"far\": TLS handshake failed: the server offers neither HTTP/1.1 nor HTTP/2"
+        not_connected(&other, "TLS handshake failed: the server offers neither HTTP/1.1 nor HTTP/2")
     );
     for (answer, reason) in [
         (
             "HTTP/1.1 400 Bad Request\r\n\r\n",
             "TLS handshake failed: the answer is not TLS; is the URL one of `http://`?",
         ),
-        ("", "cannot connect to its address: the connection was closed"),
+        ("", "the connection was closed"),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://localhost:{}/mcp", listener.local_addr().unwrap().port());
@@ -135,6 +140,6 @@ async fn failed_handshakes_have_a_reason() {
             let _hello = stream.read(&mut [0; 4096]).await;
             stream.write_all(answer.as_bytes()).await.unwrap();
         });
-        assert_eq!(connect_error(&url).await, format!("MCP server \"far\": {reason}"));
+        assert_eq!(connect_error(&url).await, not_connected(&url, reason));
     }
 }

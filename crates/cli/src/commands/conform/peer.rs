@@ -6,7 +6,7 @@ use std::io;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use execbox::transport::{Address, Framing, Received, Token, Transport};
+use execbox::transport::{Address, ConnectError, Framing, Received, Token, Transport};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader, DuplexStream,
 };
@@ -37,13 +37,21 @@ impl Target {
             Self::Address(address, token) => (address, token.as_ref()),
         };
         if let Framing::WebSocket { .. } = address.framing() {
-            return Ok(Peer::over(tokio::io::split(bridge(address.connect(token).await?))));
+            return Ok(Peer::over(tokio::io::split(bridge(address.connect(token).await.map_err(without_address)?))));
         }
         let mut peer = Peer::over(tokio::io::split(address.socket().connect().await?));
         if let Some(token) = token {
             peer.writer.write_all(&[&token.to_line()[..], b"\n"].concat()).await?;
         }
         Ok(peer)
+    }
+}
+
+/// The error of a connection to a runner whose address the message names already.
+fn without_address(error: io::Error) -> io::Error {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<ConnectError>()) {
+        Some(inner) => io::Error::new(error.kind(), inner.reason().to_owned()),
+        None => error,
     }
 }
 

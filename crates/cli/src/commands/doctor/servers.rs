@@ -10,7 +10,7 @@ use execbox::CancellationToken;
 use execbox_mcp::Changes;
 use execbox_mcp::config::{Config, ServerConfig, SkipReason, Transport};
 use execbox_mcp::servers::{ServerState, Servers, Status};
-use execbox_mcp::upstream::{ServerFailure, UpstreamOptions};
+use execbox_mcp::upstream::{FailurePlace, ServerFailure, UpstreamOptions};
 use serde::Serialize;
 
 use super::report::{print, print_json};
@@ -197,12 +197,14 @@ impl ServerReport {
 fn remedy(state: &ServerState, server: Option<&ServerConfig>) -> Option<String> {
     let remedy = match (state, server.map(|server| &server.transport)) {
         (
-            ServerState::Failed(ServerFailure { path: Some(path), hint: None, .. }),
+            ServerState::Failed(ServerFailure { place: Some(FailurePlace::Path(path)), hint: None, .. }),
             Some(Transport::Stdio { command, .. }),
-        ) if path == command && !command.contains('/') => {
+        ) if **path == **command && !command.contains('/') => {
             "it is not in PATH: install it, or write its absolute path (clients may have another PATH than your shell)"
         }
-        (ServerState::Failed(ServerFailure { path: Some(path), .. }), _) if path.contains('/') && is_relative(path) => {
+        (ServerState::Failed(ServerFailure { place: Some(FailurePlace::Path(path)), .. }), _)
+            if path.contains('/') && is_relative(path) =>
+        {
             "relative paths begin at the current directory: write an absolute path"
         }
         (ServerState::Skipped { reason: SkipReason::SelfReference }, _) => {

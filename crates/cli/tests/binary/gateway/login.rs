@@ -366,7 +366,7 @@ fn logins_that_are_not_possible() {
         ),
         (
             &["login", "down", "--server", "down=http://127.0.0.1:1/mcp"],
-            "cannot log in to \"down\": http://127.0.0.1:1: cannot connect to its address: connection refused",
+            "cannot log in to \"down\": http://127.0.0.1:1: cannot connect: connection refused",
             1,
         ),
     ] {

@@ -570,6 +570,25 @@ async fn shortages_of_clients_over_http_are_printed() {
     process.kill().await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn rejected_tokens_of_clients_over_http_are_printed() {
+    let dir = shop("mcp-token");
+    fs::write(dir.join("token"), "s3cret").unwrap();
+    let mut command = Command::new(BINARY);
+    command.args(["mcp", "--config", "servers.json", "--quiet", "--http", "127.0.0.1:0", "--token-file", "token"]);
+    command.current_dir(&dir).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut process = command.spawn().unwrap();
+    let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+    let line = lines.next_line().await.unwrap().unwrap();
+    let address = line.split_once("http://").unwrap().1.strip_suffix("/mcp").unwrap();
+    let mut connection = TcpStream::connect(address).await.unwrap();
+    let request =
+        format!("POST /mcp HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer x\r\nContent-Length: 0\r\n\r\n");
+    connection.write_all(request.as_bytes()).await.unwrap();
+    while !lines.next_line().await.unwrap().unwrap().ends_with("1 request refused: the token is not valid") {}
+    process.kill().await.unwrap();
+}
+
 /// The recursion cannot be detected by reading the configuration.
 #[test]
 fn a_recursive_configuration_is_rejected() {

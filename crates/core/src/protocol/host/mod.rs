@@ -88,6 +88,9 @@ pub enum CloseReason {
     /// With an error.
     #[error("the connection to the runner failed: {0}")]
     Failed(String),
+    /// The runner rejected the host, for this reason.
+    #[error("{0}")]
+    Rejected(String),
     /// The process of the runner has ended because its guest exhausted its memory: see
     /// [`MEMORY_LIMIT_EXIT_CODE`](crate::engine::MEMORY_LIMIT_EXIT_CODE).
     #[error("the process of the runner ended, as its program exhausted its memory")]

@@ -17,7 +17,7 @@ use super::loosen::{Loss, loosen};
 use super::nodes::{Comparison, Enumeration, Keyword, Keywords, Kind, Node, NodeId, Properties, Size};
 use super::pattern::{Pattern, Problem};
 use super::reference::{Dialect, Documents, Scope};
-use super::show::{list, shown};
+use super::show::shown;
 use super::unchecked::{Reading, Unchecked};
 use super::{SchemaError, UncheckedPart};
 
@@ -215,10 +215,10 @@ impl<'a> Compiler<'a, '_, '_> {
             draft.keywords.push(Keyword::Const(value.clone()));
         }
         if let Some(values) = self.read(draft, "enum", Json::as_array, "an array")? {
-            self.meter.spend(values.iter().map(memory::of_json).sum())?;
+            // Strings are kept twice.
+            self.meter.spend(values.iter().map(|value| 2 * memory::of_json(value)).sum())?;
             let strings = values.iter().filter_map(Json::as_str).map(Into::into).collect();
-            let others = values.iter().filter(|value| !value.is_string()).cloned().collect();
-            draft.keywords.push(Keyword::Enum(Enumeration { strings, others, text: list(values) }));
+            draft.keywords.push(Keyword::Enum(Enumeration { values: values.clone(), strings }));
         }
         Ok(())
     }

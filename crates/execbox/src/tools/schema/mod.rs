@@ -13,10 +13,12 @@
 //! | `reference` | `$ref`, `$dynamicRef`, `$id`, `$anchor` |
 //! | `pattern` | regular expressions in linear time |
 //! | `validate` | a value against the nodes |
+//! | `explain` | messages that help to repair a value |
 //! | `show` | values in messages |
 
 mod compile;
 mod cost;
+mod explain;
 mod loosen;
 mod nodes;
 mod pattern;

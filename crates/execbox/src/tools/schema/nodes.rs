@@ -128,10 +128,9 @@ pub(super) enum Size {
 /// The values of `enum`.
 #[derive(Debug)]
 pub(super) struct Enumeration {
+    pub(super) values: Vec<Json>,
+    /// The values that are strings.
     pub(super) strings: HashSet<Box<str>>,
-    pub(super) others: Vec<Json>,
-    /// The values as a text for messages, truncated.
-    pub(super) text: String,
 }
 
 /// `properties`, `patternProperties` and `additionalProperties`, which depend on one another.

@@ -16,7 +16,7 @@ pub(super) fn shown(value: &Json) -> String {
 }
 
 /// `1, "a" or null`, truncated.
-pub(super) fn list(values: &[Json]) -> String {
+pub(super) fn list(values: &[&Json]) -> String {
     let mut text = String::new();
     for (at, value) in values.iter().enumerate() {
         if text.len() > MAX_CHARS {

@@ -45,12 +45,7 @@ fn messages_name_the_rule() {
         (
             json!({"properties": {"a": {}}, "additionalProperties": false}),
             json!({"a": 1, "b": 2, "c": 3}),
-            "input: Additional properties are not allowed ('b', 'c' were unexpected)",
-        ),
-        (
-            json!({"anyOf": [{"type": "string"}, {"required": ["a"]}]}),
-            json!({"b-c": 1}),
-            "input: {\"b-c\":1} is not valid under any of the schemas listed in the 'anyOf' keyword",
+            "input: unknown properties \"b\", \"c\"; allowed: \"a\"",
         ),
         (
             json!({"additionalProperties": {"items": {"const": 1}}}),
@@ -60,6 +55,175 @@ fn messages_name_the_rule() {
     ] {
         assert_eq!(text(&schema, &value), message);
     }
+}
+
+#[test]
+fn messages_name_the_nearest_value_or_property() {
+    let order = json!({
+        "properties": {"status": {"enum": ["open", "paid"]}, "total": {}}, "required": ["status"],
+        "additionalProperties": false
+    });
+    let open = json!({"properties": {"status": {}}, "required": ["status"]});
+    let unevaluated = json!({"allOf": [{"properties": {"status": {}}}], "unevaluatedProperties": false});
+    let both = json!({"properties": {"status": {}}, "required": ["status"], "unevaluatedProperties": false});
+    for (schema, value, message) in [
+        (
+            &order,
+            json!({"status": "opn"}),
+            r#"input.status: "opn" is not one of "open" or "paid"; did you mean "open"?"#,
+        ),
+        (&order, json!({"status": "late"}), r#"input.status: "late" is not one of "open" or "paid""#),
+        (&order, json!({"status": "open", "totl": 1}), r#"input: unknown property "totl"; did you mean "total"?"#),
+        (
+            &order,
+            json!({"status": "open", "total": 1, "totl": 1}),
+            r#"input: unknown property "totl"; allowed: "status", "total""#,
+        ),
+        (
+            &order,
+            json!({"stauts": "open"}),
+            r#"input: "status" is a required property, but "stauts" is given; did you mean "status"?"#,
+        ),
+        (
+            &open,
+            json!({"stauts": "open"}),
+            r#"input: "status" is a required property, but "stauts" is given; did you mean "status"?"#,
+        ),
+        (
+            &both,
+            json!({"stauts": "open"}),
+            r#"input: "status" is a required property, but "stauts" is given; did you mean "status"?"#,
+        ),
+        (&unevaluated, json!({"stauts": 1}), r#"input: unknown property "stauts"; did you mean "status"?"#),
+        (&unevaluated, json!({"x": 1}), r#"input: unknown property "x"; allowed: "status""#),
+        (
+            &json!({"unevaluatedProperties": false}),
+            json!({"x": 1}),
+            r#"input: unknown property "x"; no properties are allowed"#,
+        ),
+        (
+            &json!({"patternProperties": {"^x-": {}}, "additionalProperties": false}),
+            json!({"y": 1}),
+            r#"input: unknown property "y"; allowed: names that match "^x-""#,
+        ),
+        (
+            &json!({"propertyNames": {"enum": ["status", "total"]}}),
+            json!({"stauts": 1}),
+            r#"input: "stauts" is not a valid property name: "stauts" is not one of "status" or "total"; did you mean "status"?"#,
+        ),
+        (
+            &json!({"properties": {"zip_code": {}, "city": {}}, "dependentRequired": {"city": ["zip_code"]}}),
+            json!({"city": "", "zipcode": ""}),
+            r#"input: "zip_code" is a required property, but "zipcode" is given; did you mean "zip_code"?"#,
+        ),
+        // A known property is no typing error.
+        (
+            &json!({"properties": {"line1": {}, "line2": {}}, "required": ["line2"]}),
+            json!({"line1": ""}),
+            r#"input: "line2" is a required property"#,
+        ),
+        // Nothing is known about other properties.
+        (&json!({"required": ["line2"]}), json!({"line1": ""}), r#"input: "line2" is a required property"#),
+    ] {
+        assert_eq!(text(schema, &value), message);
+    }
+}
+
+#[test]
+fn the_nearest_value_of_a_long_list_is_named() {
+    let values: Vec<String> = (0..200).map(|n| format!("value-number-{n}")).collect();
+    let message = text(&json!({ "enum": values }), &json!("valeu-number-150"));
+    assert!(message.ends_with("…; did you mean \"value-number-150\"?"), "{message}");
+    let names: serde_json::Map<String, Json> = values.iter().map(|name| (name.clone(), json!({}))).collect();
+    let schema = json!({ "properties": names, "additionalProperties": false });
+    assert_eq!(
+        text(&schema, &json!({ "valeu-number-150": 1 })),
+        "input: unknown property \"valeu-number-150\"; did you mean \"value-number-150\"?"
+    );
+    let message = text(&schema, &json!({ "x": 1 }));
+    assert!(message.ends_with("\"value-number-104\", and 192 more"), "{message}");
+}
+
+#[test]
+fn alternatives_list_the_values_and_types_that_they_allow() {
+    let schema = json!({
+        "anyOf": [{ "$ref": "#/$defs/status" }, { "anyOf": [{ "type": "integer" }, { "type": "null" }] }],
+        "$defs": { "status": { "type": "string", "enum": ["open", "paid"] } }
+    });
+    assert_eq!(
+        text(&schema, &json!("late")),
+        r#"input: "late" is not one of "open", "paid" or null, or of type "integer""#
+    );
+    assert_eq!(
+        text(&schema, &json!("opn")),
+        r#"input: "opn" is not one of "open", "paid" or null, or of type "integer"; did you mean "open"?"#
+    );
+    for (schema, message) in [
+        (json!({"oneOf": [{"const": "a"}, {"const": "b"}]}), "input: 1.5 is not one of \"a\" or \"b\""),
+        (json!({"anyOf": [{"type": "string"}, {"type": "null"}]}), "input: 1.5 is not of types \"string\", \"null\""),
+        (json!({"anyOf": [{"type": "integer"}, false]}), "input: 1.5 is not of type \"integer\""),
+        (json!({"anyOf": [false]}), "input: 1.5 is not allowed: no alternative allows a value"),
+        (
+            json!({"oneOf": [{"type": "string"}, {"type": "number"}, {"minimum": 1}]}),
+            "input: 1.5 matches more than one alternative of oneOf: number 2 and 3",
+        ),
+    ] {
+        assert_eq!(text(&schema, &json!(1.5)), message);
+    }
+}
+
+#[test]
+fn the_violations_of_the_closest_alternative_are_named() {
+    let shape = |kind: &str, member: &str| {
+        json!({
+            "type": "object", "required": ["kind", member], "additionalProperties": false,
+            "properties": { "kind": { "const": kind }, member: { "type": "number" }, "color": {} }
+        })
+    };
+    let shapes = json!({
+        "oneOf": [{ "$ref": "#/$defs/circle" }, { "$ref": "#/$defs/square" }, { "type": "null" }],
+        "$defs": { "circle": shape("circle", "radius"), "square": shape("square", "side") }
+    });
+    let closest = "in the closest of 3 alternatives: ";
+    for (value, message) in [
+        // By the discriminator, although the other alternative has fewer violations.
+        (
+            json!({"color": 1, "kind": "square", "radius": 1}),
+            format!(
+                "input: {closest}\"side\" is a required property; input: {closest}unknown property \"radius\"; \
+                     allowed: \"color\", \"kind\", \"side\""
+            ),
+        ),
+        (json!({"kind": "circle", "radius": "5"}), format!("input.radius: {closest}\"5\" is not of type \"number\"")),
+        (
+            json!({"kind": "circel", "radius": 5}),
+            "input.kind: \"circel\" is not one of \"circle\" or \"square\"; did you mean \"circle\"?".to_owned(),
+        ),
+        // By the number of violations.
+        (json!({"side": 5}), format!("input: {closest}\"kind\" is a required property")),
+        // By the type.
+        (json!("circle"), "input: \"circle\" is not of types \"object\", \"null\"".to_owned()),
+    ] {
+        assert_eq!(text(&shapes, &value), message);
+    }
+    let schema = json!({ "anyOf": [{ "type": "string" }, { "required": ["a"] }] });
+    let value = json!({ "b-c": 1 });
+    assert_eq!(text(&schema, &value), "input: in the closest of 2 alternatives: \"a\" is a required property");
+}
+
+#[test]
+fn explanations_are_work_on_the_meter_and_nested_ones_do_not_multiply() {
+    let node = |kind: usize| json!({ "type": "object", "required": ["leaf"], "properties": { "next": { "$ref": "#" }, "leaf": { "const": kind } } });
+    let schema = Schema::compile(&json!({ "anyOf": (0..8).map(node).collect::<Json>() })).unwrap();
+    let value = (0..40).fold(json!({}), |value, _| json!({ "next": value }));
+    let error = schema.check(&value, "input").unwrap_err();
+    assert_eq!(error.violations().len(), 8, "{error}");
+    let wide: Json = (0..1_000).map(|n| json!({ "enum": [format!("value-number-{n}")] })).collect();
+    let schema = Schema::compile(&json!({ "items": { "anyOf": wide } })).unwrap();
+    let value = json!(["value-number-x"]);
+    assert!(schema.check_within(&value, "input", 20_000, &|| false).unwrap_err().violations().len() == 1);
+    // Without the comparison of names, the check takes fewer steps.
+    assert!(matches!(schema.check_within(&value, "input", 8_000, &|| false), Err(ValidationError::Steps { .. })));
 }
 
 #[test]
@@ -224,6 +388,11 @@ fn deep_values_are_an_error_and_not_a_stack_overflow() {
     let nested = |depth| (0..depth).fold(json!(1), |value, _| json!([value]));
     assert_eq!(schema.check(&nested(80), "input"), Ok(()));
     assert!(matches!(schema.check(&nested(300), "input"), Err(ValidationError::Depth { .. })));
+    // The closest alternative is explained at each level.
+    let tree = json!({ "anyOf": [{ "type": "integer" }, { "type": "array", "items": { "$ref": "#" } }] });
+    let invalid = (0..80).fold(json!("x"), |value, _| json!([value]));
+    let error = text(&tree, &invalid);
+    assert!(error.ends_with(r#"in the closest of 2 alternatives: "x" is not of types "integer", "array""#), "{error}");
 }
 
 #[test]

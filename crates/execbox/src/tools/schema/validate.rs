@@ -11,7 +11,8 @@ use execbox_core::budget::{Meter, Refused};
 use execbox_core::text::cut;
 use serde_json::{Map, Number, Value as Json};
 
-use super::nodes::{Comparison, Enumeration, Keyword, Keywords, Kind, Node, NodeId, Properties, Size};
+use super::explain::not_of_types;
+use super::nodes::{Comparison, Enumeration, Keyword, Keywords, Node, NodeId, Properties, Size};
 use super::show::{MAX_CHARS, shown};
 use super::{MAX_VIOLATIONS, Violation, path_text};
 
@@ -44,13 +45,19 @@ pub(super) enum PathStep<'a> {
 
 /// The check of one value.
 pub(super) struct Check<'s, 'v, 'm> {
-    nodes: &'s [Node],
+    pub(super) nodes: &'s [Node],
     meter: &'m mut Meter<'s>,
     depth: usize,
     /// Whether violations are not recorded, and the first one ends the check.
     quiet: bool,
     name: &'s str,
-    path: Vec<PathStep<'v>>,
+    pub(super) path: Vec<PathStep<'v>>,
+    /// The number of alternatives, while violations of the closest one are recorded.
+    pub(super) alternatives: Option<usize>,
+    /// Members that a violation names as typing errors.
+    pub(super) explained: Vec<&'v str>,
+    /// The most violations that are recorded.
+    room: usize,
     pub(super) violations: Vec<Violation>,
     /// The number of violations that are not recorded.
     pub(super) more: usize,
@@ -58,7 +65,7 @@ pub(super) struct Check<'s, 'v, 'm> {
 
 /// The parts of a value that some keyword has described, for `unevaluated…`.
 #[derive(Default)]
-struct Seen<'a> {
+pub(super) struct Seen<'a> {
     properties: HashSet<&'a str>,
     all_properties: bool,
     items: HashSet<usize>,
@@ -66,13 +73,24 @@ struct Seen<'a> {
     items_before: usize,
 }
 
-type Checked = Result<bool, Stop>;
+pub(super) type Checked = Result<bool, Stop>;
 
 impl<'s, 'v, 'm> Check<'s, 'v, 'm> {
     /// `name` is the name of the value in paths.
     pub(super) fn new(nodes: &'s [Node], meter: &'m mut Meter<'s>, name: &'s str) -> Self {
-        let (path, violations) = (Vec::new(), Vec::new());
-        Self { nodes, meter, depth: 0, quiet: false, name, path, violations, more: 0 }
+        Self {
+            nodes,
+            meter,
+            depth: 0,
+            quiet: false,
+            name,
+            path: Vec::new(),
+            alternatives: None,
+            explained: Vec::new(),
+            room: MAX_VIOLATIONS,
+            violations: Vec::new(),
+            more: 0,
+        }
     }
 
     /// Whether the schema as a whole admits the value.
@@ -80,7 +98,7 @@ impl<'s, 'v, 'm> Check<'s, 'v, 'm> {
         self.node(0, value, None)
     }
 
-    fn node(&mut self, id: NodeId, value: &'v Json, seen: Option<&mut Seen<'v>>) -> Checked {
+    pub(super) fn node(&mut self, id: NodeId, value: &'v Json, seen: Option<&mut Seen<'v>>) -> Checked {
         self.meter.spend(1)?;
         match &self.nodes[id] {
             Node::Any => Ok(true),
@@ -102,7 +120,7 @@ impl<'s, 'v, 'm> Check<'s, 'v, 'm> {
         let mut valid = true;
         for keyword in &keywords.list {
             self.meter.spend(1)?;
-            if !self.keyword(keyword, value, own.as_deref_mut())? {
+            if !self.keyword(keyword, &keywords.list, value, own.as_deref_mut())? {
                 valid = false;
                 if self.quiet {
                     break;
@@ -139,16 +157,28 @@ impl<'s, 'v, 'm> Check<'s, 'v, 'm> {
         valid
     }
 
+    /// The number of violations of a schema, none of which is recorded.
+    pub(super) fn count(&mut self, id: NodeId, value: &'v Json) -> Result<usize, Stop> {
+        let (room, more) = (mem::take(&mut self.room), mem::take(&mut self.more));
+        let checked = self.node(id, value, None);
+        self.room = room;
+        let count = mem::replace(&mut self.more, more);
+        checked.map(|_| count)
+    }
+
+    /// Whether the next violation is recorded.
+    pub(super) fn is_recording(&self) -> bool {
+        !self.quiet && self.violations.len() < self.room
+    }
+
     /// Records a violation at the current place. Returns false.
-    fn fail(&mut self, message: impl FnOnce() -> String) -> bool {
-        if self.quiet {
-            return false;
-        }
-        if self.violations.len() == MAX_VIOLATIONS {
-            self.more += 1;
-        } else {
-            let message = cut(&message(), MAX_CHARS);
+    pub(super) fn fail(&mut self, message: impl FnOnce() -> String) -> bool {
+        if self.is_recording() {
+            let closest = self.alternatives.map(|all| format!("in the closest of {all} alternatives: "));
+            let message = closest.unwrap_or_default() + &cut(&message(), MAX_CHARS);
             self.violations.push(Violation { path: path_text(self.name, &self.path), message });
+        } else if !self.quiet {
+            self.more += 1;
         }
         false
     }
@@ -157,9 +187,18 @@ impl<'s, 'v, 'm> Check<'s, 'v, 'm> {
         holds || self.fail(message)
     }
 
-    fn keyword(&mut self, keyword: &'s Keyword, value: &'v Json, seen: Option<&mut Seen<'v>>) -> Checked {
+    /// `siblings` are the keywords of the same schema.
+    fn keyword(
+        &mut self,
+        keyword: &'s Keyword,
+        siblings: &'s [Keyword],
+        value: &'v Json,
+        seen: Option<&mut Seen<'v>>,
+    ) -> Checked {
         match keyword {
-            Keyword::Type(kinds) => Ok(self.kind(kinds, value)),
+            Keyword::Type(kinds) => {
+                Ok(self.expect(kinds.iter().any(|kind| kind.admits(value)), || not_of_types(kinds, value)))
+            }
             Keyword::Const(only) => {
                 let holds = self.equal(only, value)?;
                 Ok(self.expect(holds, || format!("{} was expected", shown(only))))
@@ -174,33 +213,28 @@ impl<'s, 'v, 'm> Check<'s, 'v, 'm> {
                 Json::Number(number) => Ok(self.number(keyword, number, value)),
                 Json::String(text) => self.string(keyword, text, value),
                 Json::Array(items) => self.array(keyword, items, value, seen),
-                Json::Object(members) => self.object(keyword, members, value, seen),
+                Json::Object(members) => self.object(keyword, siblings, members, value, seen),
             },
         }
     }
 
-    fn kind(&mut self, kinds: &[Kind], value: &Json) -> bool {
-        self.expect(kinds.iter().any(|kind| kind.admits(value)), || match kinds {
-            [kind] => format!("{} is not of type \"{}\"", shown(value), kind.name()),
-            kinds => {
-                let names: Vec<String> = kinds.iter().map(|kind| format!("\"{}\"", kind.name())).collect();
-                format!("{} is not of types {}", shown(value), names.join(", "))
+    fn enumeration(&mut self, all: &'s Enumeration, value: &Json) -> Checked {
+        match self.is_listed(all, value)? {
+            false if all.values.is_empty() => {
+                Ok(self.fail(|| format!("{} is not allowed: `enum` is empty", shown(value))))
             }
-        })
+            holds => Ok(holds || self.fail_values(&[&all.values], &[], value)?),
+        }
     }
 
-    fn enumeration(&mut self, values: &'s Enumeration, value: &Json) -> Checked {
-        let holds = match value {
+    pub(super) fn is_listed(&mut self, all: &Enumeration, value: &Json) -> Checked {
+        match value {
             Json::String(text) => {
                 self.read(text)?;
-                values.strings.contains(text.as_str())
+                Ok(all.strings.contains(text.as_str()))
             }
-            value => self.any(&values.others, |check, other| check.equal(other, value))?,
-        };
-        Ok(self.expect(holds, || match values.text.as_str() {
-            "" => format!("{} is not allowed: `enum` is empty", shown(value)),
-            text => format!("{} is not one of {text}", shown(value)),
-        }))
+            value => self.any(&all.values, |check, other| check.equal(other, value)),
+        }
     }
 
     fn any<T>(&mut self, list: &[T], mut holds: impl FnMut(&mut Self, &T) -> Checked) -> Checked {
@@ -212,9 +246,13 @@ impl<'s, 'v, 'm> Check<'s, 'v, 'm> {
         Ok(false)
     }
 
+    pub(super) fn spend(&mut self, steps: usize) -> Result<(), Stop> {
+        Ok(self.meter.spend(steps)?)
+    }
+
     /// Spends the steps of reading a text.
-    fn read(&mut self, text: &str) -> Result<(), Stop> {
-        Ok(self.meter.spend(text.len() / BYTES_PER_STEP + 1)?)
+    pub(super) fn read(&mut self, text: &str) -> Result<(), Stop> {
+        self.spend(text.len() / BYTES_PER_STEP + 1)
     }
 
     fn combinator(&mut self, keyword: &'s Keyword, value: &'v Json, mut seen: Option<&mut Seen<'v>>) -> Checked {
@@ -238,22 +276,28 @@ impl<'s, 'v, 'm> Check<'s, 'v, 'm> {
                         break;
                     }
                 }
-                Ok(self.expect(holds, || not_listed(value, "any of", "anyOf")))
+                Ok(holds || self.fail_alternatives(schemas, value)?)
             }
             Keyword::OneOf { schemas, is_exclusive } => {
-                let mut matches = 0;
-                for schema in schemas {
-                    matches += usize::from(self.quietly(*schema, value, seen.as_deref_mut())?);
-                    if matches > 1 && *is_exclusive {
-                        return Ok(self.fail(|| {
-                            format!(
-                                "{} is valid under more than one of the schemas listed in the 'oneOf' keyword",
-                                shown(value)
-                            )
-                        }));
+                let mut first = None;
+                for (at, schema) in schemas.iter().enumerate() {
+                    if !self.quietly(*schema, value, seen.as_deref_mut())? {
+                        continue;
+                    }
+                    match first {
+                        Some(first) if *is_exclusive => {
+                            return Ok(self.fail(|| {
+                                let value = cut(&shown(value), MAX_CHARS / 2);
+                                let (first, second) = (first + 1, at + 1);
+                                format!(
+                                    "{value} matches more than one alternative of oneOf: number {first} and {second}"
+                                )
+                            }));
+                        }
+                        _ => first = first.or(Some(at)),
                     }
                 }
-                Ok(self.expect(matches > 0, || not_listed(value, "any of", "oneOf")))
+                Ok(first.is_some() || self.fail_alternatives(schemas, value)?)
             }
             Keyword::Not(schema) => {
                 let holds = !self.quietly(*schema, value, None)?;
@@ -452,7 +496,7 @@ impl<'s, 'v, 'm> Check<'s, 'v, 'm> {
     }
 
     /// Whether two values are equal: numbers by value, objects in any order.
-    fn equal(&mut self, a: &Json, b: &Json) -> Checked {
+    pub(super) fn equal(&mut self, a: &Json, b: &Json) -> Checked {
         let mut waiting = vec![(a, b)];
         while let Some(pair) = waiting.pop() {
             self.meter.spend(1)?;
@@ -485,6 +529,7 @@ impl<'s, 'v, 'm> Check<'s, 'v, 'm> {
     fn object(
         &mut self,
         keyword: &'s Keyword,
+        siblings: &'s [Keyword],
         members: &'v Map<String, Json>,
         value: &'v Json,
         seen: Option<&mut Seen<'v>>,
@@ -493,28 +538,28 @@ impl<'s, 'v, 'm> Check<'s, 'v, 'm> {
             Keyword::Size { size: size @ (Size::MinProperties | Size::MaxProperties), bound } => {
                 Ok(self.size(*size, members.len(), *bound, value))
             }
-            Keyword::Required(names) => self.required(names, members),
+            Keyword::Required(names) => self.required(names, siblings, members),
             Keyword::DependentRequired(dependencies) => {
                 let mut valid = true;
                 for (name, names) in dependencies {
                     self.meter.spend(1)?;
-                    valid &= !members.contains_key(&**name) || self.required(names, members)?;
+                    valid &= !members.contains_key(&**name) || self.required(names, siblings, members)?;
                 }
                 Ok(valid)
             }
             Keyword::DependentSchemas(schemas) => self.dependent_schemas(schemas, members, value, seen),
             Keyword::PropertyNames(schema) => self.property_names(*schema, members),
             Keyword::Properties(properties) => self.properties(properties, members, seen),
-            Keyword::UnevaluatedProperties(schema) => self.unevaluated_properties(*schema, members, seen),
+            Keyword::UnevaluatedProperties(schema) => self.unevaluated_properties(*schema, siblings, members, seen),
             _ => Ok(true),
         }
     }
 
-    fn required(&mut self, names: &[Box<str>], members: &Map<String, Json>) -> Checked {
+    fn required(&mut self, names: &'s [Box<str>], siblings: &'s [Keyword], members: &'v Map<String, Json>) -> Checked {
         let mut valid = true;
         self.meter.spend(names.len())?;
         for name in names {
-            valid &= self.expect(members.contains_key(&**name), || format!("{name:?} is a required property"));
+            valid &= members.contains_key(&**name) || self.fail_required(name, siblings, members)?;
         }
         Ok(valid)
     }
@@ -542,19 +587,24 @@ impl<'s, 'v, 'm> Check<'s, 'v, 'm> {
         for name in members.keys() {
             self.read(name)?;
             let value = Json::String(name.clone());
-            let mut check = Check { depth: self.depth, quiet: true, ..Check::new(self.nodes, self.meter, "") };
+            let (quiet, room) = (!self.is_recording(), 1);
+            let mut check = Check { depth: self.depth, quiet, room, ..Check::new(self.nodes, self.meter, "") };
             let holds = check.node(schema, &value, None)?;
-            valid &= self.expect(holds, || format!("{} is not a valid property name", shown(&value)));
+            let reason = check.violations.pop().map(|violation| format!(": {}", violation.message)).unwrap_or_default();
+            valid &= self.expect(holds, || {
+                format!("{} is not a valid property name{reason}", cut(&shown(&value), MAX_CHARS / 4))
+            });
         }
         Ok(valid)
     }
 
     fn properties(
         &mut self,
-        Properties { named, patterns, additional }: &'s Properties,
+        properties: &'s Properties,
         members: &'v Map<String, Json>,
         mut seen: Option<&mut Seen<'v>>,
     ) -> Checked {
+        let Properties { named, patterns, additional } = properties;
         let mut valid = true;
         let mut unexpected = Vec::new();
         for (name, member) in members {
@@ -573,7 +623,7 @@ impl<'s, 'v, 'm> Check<'s, 'v, 'm> {
             }
             match additional {
                 Some(_) if described => {}
-                Some(schema) if matches!(self.nodes[*schema], Node::Nothing) => unexpected.push(name),
+                Some(schema) if matches!(self.nodes[*schema], Node::Nothing) => unexpected.push(name.as_str()),
                 Some(schema) => {
                     described = true;
                     valid &= self.at(PathStep::Key(name), *schema, member)?;
@@ -587,12 +637,13 @@ impl<'s, 'v, 'm> Check<'s, 'v, 'm> {
                 return Ok(false);
             }
         }
-        Ok(self.expect(unexpected.is_empty(), || not_allowed("Additional", &unexpected)) && valid)
+        Ok((unexpected.is_empty() || self.fail_unknown(&unexpected, &[properties], members)?) && valid)
     }
 
     fn unevaluated_properties(
         &mut self,
         schema: NodeId,
+        siblings: &'s [Keyword],
         members: &'v Map<String, Json>,
         seen: Option<&mut Seen<'v>>,
     ) -> Checked {
@@ -602,23 +653,16 @@ impl<'s, 'v, 'm> Check<'s, 'v, 'm> {
             self.meter.spend(1)?;
             let described = seen.all_properties || seen.properties.contains(name.as_str());
             if !described && !self.quietly(schema, member, None)? {
-                unexpected.push(name);
+                unexpected.push(name.as_str());
             }
         }
         seen.all_properties = true;
-        Ok(self.expect(unexpected.is_empty(), || not_allowed("Unevaluated", &unexpected)))
+        if unexpected.is_empty() {
+            return Ok(true);
+        }
+        let described = self.properties_beside(siblings)?;
+        self.fail_unknown(&unexpected, &described, members)
     }
-}
-
-fn not_listed(value: &Json, which: &str, keyword: &str) -> String {
-    let value = cut(&shown(value), MAX_CHARS / 2);
-    format!("{value} is not valid under {which} the schemas listed in the '{keyword}' keyword")
-}
-
-fn not_allowed(which: &str, names: &[&String]) -> String {
-    let quoted: Vec<String> = names.iter().take(MAX_VIOLATIONS).map(|name| format!("'{name}'")).collect();
-    let were = if names.len() == 1 { "was" } else { "were" };
-    format!("{which} properties are not allowed ({} {were} unexpected)", quoted.join(", "))
 }
 
 fn compare(a: &Number, b: &Number) -> std::cmp::Ordering {
