@@ -41,6 +41,16 @@ fn the_help_of_every_command_fits_the_terminal() {
 }
 
 #[test]
+fn the_help_of_logins_has_no_options_about_tools() {
+    let dir = directory("command-line-logins");
+    for command in ["login", "logout"] {
+        let help = text(Typed::new(&[command, "--help"]).output(&dir).stdout);
+        assert!(help.contains("--config") && help.contains("--server"), "{help}");
+        assert!(!help.contains("--allow") && !help.contains("--deny") && !help.contains("--read-only"), "{help}");
+    }
+}
+
+#[test]
 fn the_help_lists_the_commands_by_group() {
     insta::assert_snapshot!(transcript(&directory("command-line-groups"), &[Typed::new(&["--help"])]));
 }

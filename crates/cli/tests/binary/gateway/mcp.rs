@@ -98,6 +98,22 @@ fn programs_wait_for_the_servers_that_they_name() {
 }
 
 #[test]
+fn a_gateway_on_a_terminal_says_that_it_waits_for_a_client() {
+    let dir = directory("mcp-terminal");
+    fs::copy(FAKE, dir.join("fake.sh")).unwrap();
+    let (_terminal, input) = crate::support::terminal();
+    let mut command = std::process::Command::new(BINARY);
+    command.args(["mcp", "--server", "it=sh fake.sh it"]).current_dir(&dir).stdin(input).stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let stderr = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut lines = std::io::BufRead::lines(stderr).map(Result::unwrap);
+    let expected = "execbox: waiting for a client on standard input; Ctrl-C ends the gateway";
+    assert!(lines.any(|line| line == expected));
+    send(Signal::SIGINT, child.id());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
 fn the_tools_of_ready_servers_are_listed_while_others_start() {
     let dir = directory("mcp-slow");
     fs::copy(FAKE, dir.join("fake.sh")).unwrap();
