@@ -100,10 +100,13 @@ impl Authorization {
         Unauthorized::Renewal { reason: reason.to_owned(), server: self.argument() }
     }
 
-    /// The name of the server, as an argument of a command.
+    /// The name of the server, as an argument of a command that a user pastes into a shell.
     fn argument(&self) -> String {
         let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
-        if self.server.chars().all(is_plain) { self.server.clone() } else { format!("{:?}", self.server) }
+        match self.server.chars().all(is_plain) {
+            true => self.server.clone(),
+            false => format!("'{}'", self.server.replace('\'', r"'\''")),
+        }
     }
 
     async fn renew_once(&self, rejected: &str) -> Result<String, Unauthorized> {

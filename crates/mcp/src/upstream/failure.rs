@@ -17,6 +17,8 @@ pub struct ServerFailure {
     pub stderr: Vec<String>,
     /// What the operator may have meant, as a clause.
     pub hint: Option<&'static str>,
+    /// Whether the user must log in, or log in again.
+    pub needs_login: bool,
     /// Whether a later attempt may succeed although nothing is changed: the server was not reached, or has too much to do.
     pub is_temporary: bool,
 }
@@ -34,7 +36,8 @@ pub enum FailurePlace {
 impl ServerFailure {
     /// A failure that lasts until something is changed.
     pub(crate) fn new(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), place: None, stderr: Vec::new(), hint: None, is_temporary: false }
+        let (reason, stderr) = (reason.into(), Vec::new());
+        Self { reason, place: None, stderr, hint: None, needs_login: false, is_temporary: false }
     }
 
     /// A failure that may pass.

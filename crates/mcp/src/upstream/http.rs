@@ -26,7 +26,7 @@ use super::{FailurePlace, HttpProtocol, MAX_MESSAGE_BYTES, Remote, ServerFailure
 use crate::Secrets;
 use crate::certificates::client_builder;
 use crate::http_failure::{HttpFailure, http_failure, is_temporary};
-use crate::oauth::{Authorization, Challenge};
+use crate::oauth::{Authorization, Challenge, Unauthorized};
 
 /// The URL of a server, the headers of every request, and the client that sends them.
 pub(super) struct HttpEndpoint {
@@ -149,7 +149,11 @@ pub(super) fn failure_of(error: &Failure, secrets: &Secrets) -> ServerFailure {
         }
         _ => false,
     };
-    ServerFailure { is_temporary, ..ServerFailure::new(reason_of(error, secrets)) }
+    let needs_login = match error {
+        StreamableHttpError::Client(RequestError::Unauthorized(error)) => !matches!(error, Unauthorized::Store),
+        _ => false,
+    };
+    ServerFailure { needs_login, is_temporary, ..ServerFailure::new(reason_of(error, secrets)) }
 }
 
 /// Whether a server has answered, with a failure that another first message may not have.

@@ -399,29 +399,29 @@ async fn a_port_that_is_in_use_is_named() {
 async fn servers_that_need_a_login_say_so_and_connect_after_it() {
     let site = Site::new().await;
     let mut config = Config::default();
-    let text = json!({ "mcpServers": { "my wiki": { "url": site.url } } }).to_string();
+    let text = json!({ "mcpServers": { "bob's $(wiki)": { "url": site.url } } }).to_string();
     config.read(&text, &Variables(|_| None)).unwrap();
     let store = Arc::new(Store::default());
     let servers = Servers::start(config.servers, &options(&store), None);
     servers.settled().await;
-    let reason = "login required: run `execbox login \"my wiki\"`";
+    let reason = r"login required: run `execbox login 'bob'\''s $(wiki)'`";
     assert!(matches!(&servers.status()[0].state, ServerState::Failed(failure) if failure.to_string() == reason));
     let unavailable = servers.unavailable();
-    assert_eq!((unavailable[0].name.as_str(), unavailable[0].reason.as_str()), ("my_wiki", reason));
-    store.save("my wiki", &site.url, Some(&site.log_in().await)).unwrap();
+    assert_eq!((unavailable[0].name.as_str(), unavailable[0].reason.as_str()), ("bob_s_$_wiki", reason));
+    store.save("bob's $(wiki)", &site.url, Some(&site.log_in().await)).unwrap();
     servers.retry_failed();
     until(|| matches!(servers.status()[0].state, ServerState::Ready { tools: 1, .. })).await;
     // The login ends while the server is connected.
     let call = async || {
         let providers = servers.providers();
-        let request = ExecuteRequest::new("await my_wiki.ask({})").provider(providers[0].clone());
+        let request = ExecuteRequest::new("await bob_s_$_wiki.ask({})").provider(providers[0].clone());
         InlineExecutor::new().unwrap().execute(request).await.outcome
     };
     (site.state().valid, site.state().refresh_is_valid) = (None, false);
     assert!(call().await.unwrap_err().message.contains(reason));
     assert!(matches!(&servers.status()[0].state, ServerState::Failed(failure) if failure.to_string() == reason));
     assert_eq!(servers.unavailable().len(), 1);
-    store.save("my wiki", &site.url, Some(&site.log_in().await)).unwrap();
+    store.save("bob's $(wiki)", &site.url, Some(&site.log_in().await)).unwrap();
     assert_eq!(call().await, Ok(Some(json!("fine"))));
     assert!(matches!(servers.status()[0].state, ServerState::Ready { tools: 1, .. }));
     servers.close().await;

@@ -108,8 +108,8 @@ async fn diagnose(loaded: &Loaded, arguments: &ServerArguments, timeout: Duratio
         let server = config.servers.get(at);
         let protocol_version = servers.protocol_version(&status.namespace).map(|version| version.to_string());
         let duration_ms = server.and_then(|_| u64::try_from(durations[at].as_millis()).ok());
-        let report = ServerReport { duration_ms, protocol_version, ..ServerReport::new(status, server) };
-        report.with_login_options(&options)
+        let report = ServerReport::new(status, server, &options);
+        ServerReport { duration_ms, protocol_version, ..report }
     });
     let tested: Vec<_> = tested.collect();
     servers.close().await;
@@ -141,10 +141,10 @@ async fn durations(servers: &Servers, changes: &Changes) -> Vec<Duration> {
 }
 
 impl ServerReport {
-    /// The report about a server, or about an entry that is skipped and has no `server`.
-    fn new(status: Status, server: Option<&ServerConfig>) -> Self {
+    /// The report about a server, or about an entry that is skipped and has no `server`. `options` name the servers in commands.
+    fn new(status: Status, server: Option<&ServerConfig>, options: &str) -> Self {
         let (_, is_failure) = servers::state_line(&status);
-        let remedy = remedy(&status.state, server);
+        let remedy = remedy(&status, server, options);
         let prefix = format!("{}: ", status.namespace);
         let notes = servers::note_lines(&status).into_iter();
         let notes = notes.map(|(line, _)| line.strip_prefix(&prefix).unwrap_or(&line).to_owned());
@@ -180,22 +180,15 @@ impl ServerReport {
             ServerState::Closed => report(State::Closed),
         }
     }
-
-    /// Completes `execbox login NAME` in the reason of a failure with the options that name the servers.
-    fn with_login_options(mut self, options: &str) -> Self {
-        if let Some(reason) = &mut self.reason
-            && let Some(start) = reason.find("`execbox login")
-            && let Some(length) = reason[start + 1..].find('`')
-        {
-            reason.insert_str(start + 1 + length, &format!(" {options}"));
-        }
-        self
-    }
 }
 
 /// What the user can do about a server that cannot be used, unless the reason says so.
-fn remedy(state: &ServerState, server: Option<&ServerConfig>) -> Option<String> {
-    let remedy = match (state, server.map(|server| &server.transport)) {
+fn remedy(status: &Status, server: Option<&ServerConfig>, options: &str) -> Option<String> {
+    let remedy = match (&status.state, server.map(|server| &server.transport)) {
+        (ServerState::Failed(ServerFailure { needs_login: true, .. }), _) => {
+            let name = shlex::try_quote(&status.name).ok()?;
+            return Some(format!("run `execbox login {name} {options}`"));
+        }
         (
             ServerState::Failed(ServerFailure { place: Some(FailurePlace::Path(path)), hint: None, .. }),
             Some(Transport::Stdio { command, .. }),

@@ -213,8 +213,10 @@ fn the_doctor_names_the_command_that_logs_in() {
     let arguments = ["doctor", "--config", "my servers.json", "--server", "key=sh ghp_A1b2C3d4e5F6"];
     let (said, code) = shown(&dir, &arguments);
     let options = "--config 'my servers.json' --config servers.json --server 'key=sh ${argument}'";
-    for name in ["\"my wiki\"", "wiki"] {
-        let line = format!("\n   login required: run `execbox login {name} {options}`\n");
+    for name in ["'my wiki'", "wiki"] {
+        let line = format!(
+            "\n   login required: run `execbox login {name}`\n   remedy: run `execbox login {name} {options}`\n"
+        );
         assert!(said.contains(&line), "{said}");
     }
     assert_eq!(code, Some(1));
