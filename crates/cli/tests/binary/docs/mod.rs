@@ -17,3 +17,4 @@ mod examples;
 mod limits;
 mod links;
 mod page;
+mod prose;
