@@ -17,4 +17,5 @@ mod examples;
 mod limits;
 mod links;
 mod page;
+mod pictures;
 mod prose;
