@@ -61,6 +61,7 @@ mod executor;
 mod in_flight;
 pub mod policy;
 mod request;
+mod runtime;
 mod session;
 mod tools;
 pub mod transport;

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::call::Attached;
 use crate::events::{EventKind, ExecutionEnd, LogEntry, Observation, Observer, Observers};
+use crate::runtime;
 use crate::tools::provider::Provider;
 
 /// A script with everything that is granted to it.
@@ -171,10 +172,14 @@ impl ExecuteRequest {
         self
     }
 
-    /// Executes the request with `run`, between its acceptance and its end as observers see them.
+    /// Executes the request with `run`, between its acceptance and its end as observers see them. Fails if the runtime of the
+    /// caller has no timers.
     pub(crate) async fn observed(self, run: impl AsyncFnOnce(Self, Observation) -> ExecuteResult) -> ExecuteResult {
         let span = self.observers.begin();
-        let result = run(self, span.observation().clone()).await;
+        let result = match runtime::with_timers() {
+            Ok(_) => run(self, span.observation().clone()).await,
+            Err(missing) => ExecuteResult::failed(missing.into(), Duration::ZERO),
+        };
         span.end(ExecutionEnd::Script(&result));
         result
     }

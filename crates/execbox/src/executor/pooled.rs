@@ -24,6 +24,7 @@ use crate::events::Observation;
 use crate::executor::pool::{Lease, Pool};
 use crate::executor::self_test::SelfTestCheck;
 use crate::request::ExecuteRequest;
+use crate::runtime::{self, MissingRuntime};
 use crate::session::channel::MessageChannel;
 use crate::session::script::{cancelled, execute};
 use crate::session::spin::Execution;
@@ -37,6 +38,9 @@ pub(crate) trait RunnerFactory: Send + Sync + 'static {
 
     /// The kind of runner, for errors: `runner process`.
     const NAME: &'static str;
+
+    /// Whether the channel to a runner needs the I/O of the caller's runtime. It needs timers in any case.
+    const NEEDS_IO: bool;
 
     /// Starts a runner.
     fn start(&self) -> BoxFuture<'_, io::Result<Self::Busy>>;
@@ -146,6 +150,7 @@ impl<F: RunnerFactory> Pooled<F> {
 
     /// Starts runners until there are `count`, at most [`PoolOptions::max_size`], and has each execute an empty script.
     pub(crate) async fn prewarm(&self, count: usize) -> Result<(), ExecuteError> {
+        check_runtime::<F>()?;
         let leases = self.pool.grow_to(if self.settings.ephemeral { 0 } else { count })?;
         try_join_all(leases.into_iter().map(|lease| self.warm(lease))).await.map(drop)
     }
@@ -167,6 +172,7 @@ impl<F: RunnerFactory> Pooled<F> {
     }
 
     async fn acquire(&self) -> Result<(Lease<F::Idle>, F::Busy), ExecuteError> {
+        check_runtime::<F>()?;
         let (lease, idle) = self.pool.acquire().await?;
         // A runner that ended while it was idle is replaced.
         let channel = match idle.map(|runner| self.factory.activate(runner)) {
@@ -193,6 +199,10 @@ impl<F: RunnerFactory> Pooled<F> {
             lease.release(idle);
         }
     }
+}
+
+fn check_runtime<F: RunnerFactory>() -> Result<(), MissingRuntime> {
+    if F::NEEDS_IO { runtime::check_io() } else { runtime::with_timers().map(drop) }
 }
 
 /// Implements [`Executor`](crate::Executor) for a newtype of `Arc<Pooled<_>>`.

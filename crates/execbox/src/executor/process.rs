@@ -20,6 +20,7 @@ use futures_util::future::BoxFuture;
 
 use crate::executor::pooled::{Pooled, PooledBuilder, RunnerFactory, impl_executor};
 use crate::executor::self_test::{self, SelfTestCheck};
+use crate::runtime;
 use crate::session::channel::JsonChannel;
 use crate::session::process::{self, Probe};
 use crate::transport::CommandTransport;
@@ -317,6 +318,7 @@ impl RunnerFactory for RunnerProcesses {
     type Busy = JsonChannel<CommandTransport>;
 
     const NAME: &'static str = "runner process";
+    const NEEDS_IO: bool = true;
 
     fn start(&self) -> BoxFuture<'_, io::Result<Self::Busy>> {
         let command = self.command.clone();
@@ -336,7 +338,11 @@ impl RunnerFactory for RunnerProcesses {
     fn check_jail(&self) -> BoxFuture<'_, (Option<execbox_jail::Report>, Vec<SelfTestCheck>)> {
         let command = self.command.clone();
         Box::pin(async move {
-            let checking = tokio::task::spawn_blocking(move || command.check_jail());
+            let runtime = match runtime::with_timers() {
+                Ok(runtime) => runtime,
+                Err(missing) => return self_test::no_jail(&missing.to_string()),
+            };
+            let checking = runtime.spawn_blocking(move || command.check_jail());
             checking.await.unwrap_or_else(|error| self_test::no_jail(&error.to_string()))
         })
     }

@@ -19,6 +19,7 @@ use crate::events::Observation;
 use crate::executor::Executor;
 use crate::executor::self_test::{self, SelfTestReport};
 use crate::request::ExecuteRequest;
+use crate::runtime::MissingRuntime;
 use crate::session::channel::{JsonChannel, MessageChannel};
 use crate::session::script::{cancelled, execute};
 use crate::transport::{Address, ConnectError, Token, TokenRejection, Transport};
@@ -142,10 +143,10 @@ fn connect_failure(error: &io::Error) -> String {
     if let Some(rejection) = TokenRejection::of(error) {
         return rejection.to_string();
     }
-    match error.get_ref().and_then(|inner| inner.downcast_ref::<ConnectError>()) {
-        Some(error) => error.to_string(),
-        None => format!("cannot connect to the runner: {}", error.kind()),
-    }
+    let Some(inner) = error.get_ref().filter(|inner| inner.is::<ConnectError>() || inner.is::<MissingRuntime>()) else {
+        return format!("cannot connect to the runner: {}", error.kind());
+    };
+    inner.to_string()
 }
 
 /// Closes the channel as far as possible without waiting.

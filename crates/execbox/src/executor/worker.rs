@@ -94,6 +94,7 @@ impl RunnerFactory for WorkerThreads {
     type Busy = Channel<HostMessage, RunnerMessage>;
 
     const NAME: &'static str = "worker thread";
+    const NEEDS_IO: bool = false;
 
     fn start(&self) -> BoxFuture<'_, io::Result<Self::Busy>> {
         Box::pin(async {

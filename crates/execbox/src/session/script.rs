@@ -7,7 +7,7 @@ use std::time::Duration;
 use execbox_core::contract::script::{Request, ToolCall};
 use execbox_core::contract::stop::Stop;
 use execbox_core::engine::{LogLine, NoRoom};
-use execbox_core::error::{ExecuteError, ExecuteResult};
+use execbox_core::error::ExecuteResult;
 use execbox_core::program::Limits;
 use execbox_core::protocol::Execute;
 use execbox_core::protocol::MAX_REPEATED_LOG_BYTES;
@@ -31,10 +31,6 @@ pub(crate) async fn execute_here(
     observation: Observation,
 ) -> ExecuteResult {
     let accepted = Instant::now();
-    if tokio::runtime::Handle::try_current().is_err() {
-        let error = ExecuteError::internal("the inline executor needs a tokio runtime with time enabled");
-        return ExecuteResult::failed(error, accepted.elapsed());
-    }
     let cancellation = request.cancellation.take().unwrap_or_default();
     let script = Request {
         code: request.code.to_string(),
