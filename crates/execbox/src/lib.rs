@@ -92,6 +92,8 @@ pub use executor::process::{CommandError, ProcessExecutor, RunnerCommand};
 pub use executor::remote::RemoteExecutor;
 pub use executor::self_test::{CheckOutcome, SelfTestCheck, SelfTestReport};
 pub use executor::worker::WorkerExecutor;
+/// The type of the futures that an [`Executor`], a [`policy::Approver`] and a [`policy::Ask`] return.
+pub use futures_util::future::BoxFuture;
 pub use request::ExecuteRequest;
 pub use session::parts::NeedsOwnProcess;
 #[cfg(feature = "standard")]
