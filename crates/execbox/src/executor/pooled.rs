@@ -7,7 +7,6 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::thread::available_parallelism;
 use std::time::Duration;
 
 use execbox_core::contract::module::{CodeExecutionResult, Failure, Request};
@@ -73,12 +72,11 @@ pub(crate) struct Settings {
 
 impl<E> PooledBuilder<E> {
     pub(crate) fn new(build: impl FnOnce(Settings) -> E + Send + 'static) -> Self {
-        let cores = available_parallelism().map_or(1, usize::from);
-        let (options, pool) = (HostOptions::default(), PoolOptions::for_cores(cores));
+        let (options, pool) = (HostOptions::default(), PoolOptions::default());
         Self { settings: Settings { options, pool, ephemeral: false }, build: Box::new(build) }
     }
 
-    /// Sets the size of the pool and of its queue. Default: [`PoolOptions::for_cores`] of this machine.
+    /// Sets the size of the pool and of its queue. Default: [`PoolOptions::default`].
     pub fn pool(mut self, pool: PoolOptions) -> Self {
         self.settings.pool = pool;
         self
