@@ -59,6 +59,7 @@ pub mod code;
 pub mod events;
 mod executor;
 mod in_flight;
+mod limits;
 pub mod policy;
 mod request;
 mod runtime;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use execbox::code::{CodeExecutionOptions, Status};
 use execbox::transport::{Received, StreamTransport, Transport};
 use execbox::{
-    CommandError, ErrorCode, ExecuteRequest, Executor, Limits, ProcessExecutor, Provider, RemoteExecutor, Runner, RunnerCommand,
-    ServeError, Tool,
+    CommandError, ErrorCode, ExecuteRequest, Executor, Limits, ProcessExecutor, Provider, RemoteExecutor, Runner,
+    RunnerCommand, ServeError, Tool,
 };
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};

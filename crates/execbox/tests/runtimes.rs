@@ -20,11 +20,7 @@ type Executors = Vec<(&'static str, Arc<dyn Executor>)>;
 fn in_process() -> Executors {
     let inline: Arc<dyn Executor> = Arc::new(InlineExecutor::new().unwrap());
     let fallback = FallbackExecutor::new(Arc::clone(&inline), Arc::clone(&inline));
-    vec![
-        ("inline", inline),
-        ("worker", Arc::new(WorkerExecutor::new().unwrap())),
-        ("fallback", Arc::new(fallback)),
-    ]
+    vec![("inline", inline), ("worker", Arc::new(WorkerExecutor::new().unwrap())), ("fallback", Arc::new(fallback))]
 }
 
 fn elsewhere() -> Executors {

@@ -122,7 +122,7 @@ impl<F: RunnerFactory> Pooled<F> {
         let _execution = Execution::new();
         let cancellation = request.cancellation.take().unwrap_or_default();
         let (lease, mut channel) = match cancellation.run_until_cancelled(self.acquire()).await {
-            None => return cancelled(&request.limits),
+            None => return cancelled(&request.effective_limits()),
             Some(Err(error)) => return ExecuteResult::failed(error, Duration::ZERO),
             Some(Ok(acquired)) => acquired,
         };

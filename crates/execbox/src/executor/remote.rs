@@ -115,12 +115,13 @@ impl RemoteExecutor {
     async fn run(&self, mut execution: ExecuteRequest, observation: Observation) -> ExecuteResult {
         let accepted = Instant::now();
         let cancellation = execution.cancellation.take().unwrap_or_default();
-        let connecting = tokio::time::timeout(execution.limits.timeout, (self.connect)());
+        let limits = execution.effective_limits();
+        let connecting = tokio::time::timeout(limits.timeout, (self.connect)());
         let failed = |error| ExecuteResult::failed(error, Duration::ZERO);
         let mut result = match cancellation.run_until_cancelled(connecting).await {
-            None => cancelled(&execution.limits),
+            None => cancelled(&limits),
             Some(Err(_elapsed)) => {
-                let mut error = Stop::TimedOut.execute_error(&execution.limits);
+                let mut error = Stop::TimedOut.execute_error(&limits);
                 error.message += ": it was still connecting to the runner";
                 failed(error)
             }

@@ -38,7 +38,7 @@ pub(crate) async fn execute_here(
         providers: request.providers.iter().map(crate::Provider::shared_manifest).collect(),
         waits_for_calls: request.wait_for_calls,
         globals: request.globals,
-        limits: request.limits,
+        limits: request.effective_limits(),
     };
     let mut tools = Tools::new(&request, &observation, &cancellation);
     let mut result = local::run(parts, script, &mut tools, accepted, &cancellation).await;
@@ -55,16 +55,17 @@ pub(crate) async fn execute(
     options: HostOptions,
     cancellation: &CancellationToken,
 ) -> (ExecuteResult, bool) {
+    let limits = request.effective_limits();
     let execute = Execute {
         id: format!("exec-{}", observation.execution().get()),
         code: request.code.to_string(),
         functions: request.functions.to_vec(),
-        limits: request.limits,
+        limits,
         providers: request.providers.iter().map(crate::Provider::shared_manifest).collect(),
         // A log that may be long is streamed instead of sent in one message.
         wait_for_calls: request.wait_for_calls,
         globals: request.globals,
-        stream_logs: !request.observers.is_empty() || request.limits.max_log_chars > MAX_REPEATED_LOG_BYTES,
+        stream_logs: !request.observers.is_empty() || limits.max_log_chars > MAX_REPEATED_LOG_BYTES,
     };
     let mut host = Tools::new(request, observation, cancellation);
     let session = HostSession::script(execute, options, Duration::ZERO);
@@ -100,7 +101,7 @@ impl<'a> Tools<'a> {
             caller: CallerSource { script: Some(Arc::clone(&request.code)), functions: Arc::clone(&request.functions) },
             attached: request.attached.clone(),
         };
-        let calls = ToolCalls::new(scope, request.limits.max_calls_in_flight);
+        let calls = ToolCalls::new(scope, request.effective_limits().max_calls_in_flight);
         Self { request, observation, calls }
     }
 
