@@ -379,7 +379,7 @@ async fn a_child_that_its_guest_ended_is_replaced_and_its_exit_code_tells_the_me
     assert!(result.status == Status::Error && result.error.as_ref().unwrap().is_internal, "{result:?}");
 }
 
-/// Its children would run `main` again, and so would theirs.
+/// Children would run `main` again, and so would theirs.
 #[test]
 fn a_program_that_does_not_serve_cannot_be_its_own_runner() {
     let forgotten = RunnerCommand::this_program().unwrap_err();
