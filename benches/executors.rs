@@ -57,7 +57,7 @@ fn tools() -> Provider {
 
 fn process(max_size: usize) -> ProcessExecutor {
     let command = RunnerCommand::new(env!("CARGO_BIN_EXE_execbox")).arg("runner");
-    ProcessExecutor::builder(command).pool(PoolOptions { max_size, ..PoolOptions::for_cores(2) }).build()
+    ProcessExecutor::builder(command).pool(PoolOptions { max_size, ..PoolOptions::default() }).build()
 }
 
 impl Bench {

@@ -1,11 +1,9 @@
 //! `--executor`, `--engine`, `--token-file` and `--jail`: the executor and the engine of programs.
 
 use std::fmt;
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
-use std::thread::available_parallelism;
 use std::time::Duration;
 
 use clap::Args;
@@ -170,8 +168,7 @@ impl ExecutorConfig {
     }
 
     fn pool(&self) -> PoolOptions {
-        let cores = available_parallelism().map_or(1, NonZero::get);
-        let pool = PoolOptions::for_cores(cores);
+        let pool = PoolOptions::default();
         PoolOptions { max_size: self.max_programs.unwrap_or(pool.max_size), ..pool }
     }
 

@@ -34,7 +34,7 @@
 //!
 //! use execbox_core::pool::{Acquired, Grant, Output, Pool, PoolOptions, Rejected};
 //!
-//! let options = PoolOptions { max_size: 1, queue_timeout: Duration::from_secs(2), ..PoolOptions::for_cores(1) };
+//! let options = PoolOptions { max_size: 1, queue_timeout: Duration::from_secs(2), ..PoolOptions::default() };
 //! let mut pool: Pool<(), &str> = Pool::new(options);
 //! assert_eq!(pool.acquire(|| "first", Duration::ZERO), Ok(Acquired::Granted(Grant::Start)));
 //! assert!(matches!(pool.acquire(|| "second", Duration::ZERO), Ok(Acquired::Waiting { .. })));

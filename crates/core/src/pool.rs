@@ -15,9 +15,19 @@
 //! [`Pool::poll_output`] until it returns `None` after every method that changes the pool.
 
 use std::collections::VecDeque;
+use std::num::NonZero;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 /// The size of a pool and of its queue.
+///
+/// ```
+/// use execbox_core::pool::PoolOptions;
+///
+/// let options = PoolOptions { max_size: 2, ..PoolOptions::default() };
+/// assert_eq!((options.min_size, options.queue_limit), (0, 1000));
+/// assert!((1..=4).contains(&PoolOptions::default().max_size));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolOptions {
     /// The largest number of runners; 0 counts as 1. Default: the number of cores, at most 4.
@@ -32,11 +42,11 @@ pub struct PoolOptions {
     pub queue_timeout: Duration,
 }
 
-impl PoolOptions {
-    /// The defaults on a machine with that number of cores.
-    pub fn for_cores(cores: usize) -> Self {
+impl Default for PoolOptions {
+    /// The defaults of all executors on this machine.
+    fn default() -> Self {
         Self {
-            max_size: cores.clamp(1, 4),
+            max_size: available_parallelism().map_or(1, NonZero::get).min(4),
             min_size: 0,
             idle_timeout: Duration::from_secs(30),
             queue_limit: 1000,

@@ -1,9 +1,7 @@
 //! The executors and engines of programs.
 
 use std::fmt;
-use std::num::NonZero;
 use std::sync::Arc;
-use std::thread::available_parallelism;
 
 use clap::ValueEnum;
 use execbox::{
@@ -51,7 +49,7 @@ impl Subject {
     /// at most 4, or a thousand for the inline executor.
     pub(crate) fn start(self, binary: &Binary, max_programs: Option<usize>) -> Result<Started, ToolError> {
         let failed = |error: LoadError| ToolError::Start(error.to_string());
-        let pool = PoolOptions::for_cores(available_parallelism().map_or(1, NonZero::get));
+        let pool = PoolOptions::default();
         let pool = PoolOptions { max_size: max_programs.unwrap_or(pool.max_size), ..pool };
         let mut listening = None;
         let executor: Arc<dyn Executor> = match self.kind {

@@ -59,8 +59,10 @@ pub mod code;
 pub mod events;
 mod executor;
 mod in_flight;
+mod limits;
 pub mod policy;
 mod request;
+mod runtime;
 mod session;
 mod tools;
 pub mod transport;
@@ -91,6 +93,8 @@ pub use executor::process::{CommandError, ProcessExecutor, RunnerCommand};
 pub use executor::remote::RemoteExecutor;
 pub use executor::self_test::{CheckOutcome, SelfTestCheck, SelfTestReport};
 pub use executor::worker::WorkerExecutor;
+/// The type of the futures that an [`Executor`], a [`policy::Approver`] and a [`policy::Ask`] return.
+pub use futures_util::future::BoxFuture;
 pub use request::ExecuteRequest;
 pub use session::parts::NeedsOwnProcess;
 #[cfg(feature = "standard")]

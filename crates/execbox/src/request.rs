@@ -14,6 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::call::Attached;
 use crate::events::{EventKind, ExecutionEnd, LogEntry, Observation, Observer, Observers};
+use crate::limits::{SingleLimits, limit_setters};
+use crate::runtime;
 use crate::tools::provider::Provider;
 
 /// A script with everything that is granted to it.
@@ -35,7 +37,8 @@ pub struct ExecuteRequest {
     pub(crate) providers: Vec<Provider>,
     pub(crate) wait_for_calls: bool,
     pub(crate) globals: Globals,
-    pub(crate) limits: Limits,
+    limits: Limits,
+    single_limits: SingleLimits,
     pub(crate) cancellation: Option<CancellationToken>,
     pub(crate) observers: Observers,
     pub(crate) attached: Attached,
@@ -51,6 +54,7 @@ impl ExecuteRequest {
             wait_for_calls: true,
             globals: Globals { common: true, timers: false },
             limits: Limits::default(),
+            single_limits: SingleLimits::default(),
             cancellation: None,
             observers: Observers::default(),
             attached: Attached::default(),
@@ -129,17 +133,24 @@ impl ExecuteRequest {
         self
     }
 
-    /// Sets the limits. Default: [`Limits::default`].
+    /// Sets all limits but those that are set one by one, such as with [`timeout`](Self::timeout). Default:
+    /// [`Limits::default`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use execbox::{ExecuteRequest, Limits};
+    ///
+    /// let limits = Limits { max_calls: Some(20), ..Limits::default() };
+    /// // The timeout is 1 s, whatever comes first.
+    /// let request = ExecuteRequest::new("await shop.list()").timeout(Duration::from_secs(1)).limits(limits);
+    /// ```
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Sets the timeout of the limits.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.limits.timeout = timeout;
-        self
-    }
+    limit_setters!();
 
     /// Sets a token that cancels the execution: it fails with `timeout`, and its tool calls are cancelled.
     pub fn cancellation(mut self, token: CancellationToken) -> Self {
@@ -171,10 +182,14 @@ impl ExecuteRequest {
         self
     }
 
-    /// Executes the request with `run`, between its acceptance and its end as observers see them.
+    /// Executes the request with `run`, between its acceptance and its end as observers see them. Fails if the runtime of the
+    /// caller has no timers.
     pub(crate) async fn observed(self, run: impl AsyncFnOnce(Self, Observation) -> ExecuteResult) -> ExecuteResult {
         let span = self.observers.begin();
-        let result = run(self, span.observation().clone()).await;
+        let result = match runtime::with_timers() {
+            Ok(_) => run(self, span.observation().clone()).await,
+            Err(missing) => ExecuteResult::failed(missing.into(), Duration::ZERO),
+        };
         span.end(ExecutionEnd::Script(&result));
         result
     }
@@ -185,7 +200,7 @@ impl fmt::Debug for ExecuteRequest {
         f.debug_struct("ExecuteRequest")
             .field("code", &self.code)
             .field("providers", &self.providers)
-            .field("limits", &self.limits)
+            .field("limits", &self.effective_limits())
             .finish_non_exhaustive()
     }
 }

@@ -7,15 +7,13 @@ use std::time::Duration;
 use execbox::code::{CodeExecution, CodeExecutionOptions, HostValue, Status};
 use execbox::events::{EventKind, ExecutionEnd, ExecutionId, LogEntry, Observer};
 use execbox::{
-    Amount, CancellationToken, Cause, ErrorCode, ExecuteError, ExecuteRequest, ExecuteResult, Executor,
+    Amount, BoxFuture, CancellationToken, Cause, ErrorCode, ExecuteError, ExecuteRequest, ExecuteResult, Executor,
     FallbackExecutor, InlineExecutor, Limits, Provider, SelfTestReport, Tool,
 };
 use serde_json::{Value as Json, json};
 
 /// Counts the programs of an executor.
 struct Counted(InlineExecutor, AtomicUsize);
-
-type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 impl Executor for Counted {
     fn execute(&self, request: ExecuteRequest) -> BoxFuture<'_, ExecuteResult> {
@@ -199,6 +197,18 @@ async fn limits_hold_for_both_attempts_together() {
     let is_used = limit.used.is_some_and(|used| used >= Amount::Time(limits.timeout));
     assert!(limit.as_timeout() == Some(limits.timeout) && is_used, "{limit:?}");
     assert!(result.duration >= limits.timeout && two.counts() == [3, 2], "{:?}", result.duration);
+}
+
+/// The second attempt has what is left of it, and not all of it.
+#[tokio::test]
+async fn a_limit_that_is_set_alone_holds_for_both_attempts_together() {
+    let two = Two::new();
+    let request = ExecuteRequest::new("for (;;);").cpu_time(BUDGET * 3 / 2).timeout(generous().timeout);
+    let used = two.executor.execute(request).await.usage.cpu_time.unwrap();
+    assert!(used < 2 * BUDGET, "{used:?}");
+    let options = CodeExecutionOptions::new().cpu_time(BUDGET * 3 / 2);
+    let used = two.executor.run_code("for (;;);", options).await.usage.cpu_time.unwrap();
+    assert!(used < 2 * BUDGET && two.counts() == [2, 2], "{used:?} {:?}", two.counts());
 }
 
 #[tokio::test]

@@ -118,14 +118,6 @@ async fn duplicate_provider_names_are_rejected_before_the_guest_starts() {
     assert_eq!(error.message, "duplicate provider name \"tools\"");
 }
 
-#[test]
-fn execution_without_a_runtime_fails_with_an_error_that_names_it() {
-    let result =
-        futures_util::FutureExt::now_or_never(InlineExecutor::new().unwrap().execute(ExecuteRequest::new("1")))
-            .unwrap();
-    assert_eq!(result.error().unwrap().message, "the inline executor needs a tokio runtime with time enabled");
-}
-
 #[tokio::test]
 async fn executions_work_after_prewarm_and_dispose() {
     let executor = InlineExecutor::new().unwrap();

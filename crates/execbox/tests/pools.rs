@@ -69,7 +69,7 @@ fn runner(engine: impl Engine + 'static) -> Runner {
 }
 
 fn one() -> PoolOptions {
-    PoolOptions { max_size: 1, ..PoolOptions::for_cores(1) }
+    PoolOptions { max_size: 1, ..PoolOptions::default() }
 }
 
 fn execution(moves: &str, timeout_ms: u64) -> ExecuteRequest {

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use execbox::code::{CodeExecutionOptions, Status};
 use execbox::transport::{Received, StreamTransport, Transport};
 use execbox::{
-    ErrorCode, ExecuteRequest, Executor, Limits, ProcessExecutor, Provider, RemoteExecutor, Runner, RunnerCommand,
-    ServeError, Tool,
+    CommandError, ErrorCode, ExecuteRequest, Executor, Limits, ProcessExecutor, Provider, RemoteExecutor, Runner,
+    RunnerCommand, ServeError, Tool,
 };
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
@@ -377,4 +377,15 @@ async fn a_child_that_its_guest_ended_is_replaced_and_its_exit_code_tells_the_me
     assert_eq!(error.message, "The run exceeded its memory limit of 32 MiB");
     let result = run_code("crash").await;
     assert!(result.status == Status::Error && result.error.as_ref().unwrap().is_internal, "{result:?}");
+}
+
+/// Children would run `main` again, and so would theirs.
+#[test]
+fn a_program_that_does_not_serve_cannot_be_its_own_runner() {
+    let forgotten = RunnerCommand::this_program().unwrap_err();
+    assert!(matches!(forgotten, CommandError::NotServed), "{forgotten:?}");
+    assert!(forgotten.to_string().ends_with("call execbox::serve_if_runner() first in main"), "{forgotten}");
+
+    execbox::serve_if_runner();
+    assert!(RunnerCommand::this_program().is_ok());
 }

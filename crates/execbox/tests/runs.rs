@@ -424,7 +424,7 @@ async fn a_protocol_violation_ends_the_run_with_an_internal_error() {
 
 #[tokio::test]
 async fn a_rejected_run_has_a_typed_reason_that_a_guest_cannot_forge() {
-    let pool = PoolOptions { max_size: 1, queue_limit: 0, ..PoolOptions::for_cores(1) };
+    let pool = PoolOptions { max_size: 1, queue_limit: 0, ..PoolOptions::default() };
     let executor = WorkerExecutor::builder(Runner::new().unwrap()).unwrap().pool(pool).build();
     let busy = executor.run_code("for (;;);", CodeExecutionOptions::new());
     tokio::time::sleep(Duration::from_millis(100)).await;

@@ -102,7 +102,7 @@ async fn the_program_after_one_that_exhausts_its_child_gets_another() {
     use execbox::{ErrorCode, ExecuteRequest, Executor as _, Limits, PoolOptions, ProcessExecutor, RunnerCommand};
     let command = RunnerCommand::new(crate::support::transcript::BINARY).args(["runner", "--engine", "v8"]);
     let executor =
-        ProcessExecutor::builder(command).pool(PoolOptions { max_size: 1, ..PoolOptions::for_cores(1) }).build();
+        ProcessExecutor::builder(command).pool(PoolOptions { max_size: 1, ..PoolOptions::default() }).build();
     let limits = Limits { memory_bytes: 32 << 20, timeout: std::time::Duration::from_mins(1), ..Limits::default() };
     for _ in 0..5 {
         let code = "console.log('before'); new Array(1e9).fill(0)";

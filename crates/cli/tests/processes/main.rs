@@ -145,7 +145,9 @@ async fn a_command_that_is_not_a_runner_fails_every_execution() {
         (shell("read line; printf '{\"type\"'"), "the connection to the runner was cut off in the middle of a message"),
         (RunnerCommand::new("/nowhere/execbox"), "cannot start a runner process: entity not found"),
     ] {
-        let executor = ProcessExecutor::builder(command.clone()).pool(PoolOptions::for_cores(1)).build();
+        let executor = ProcessExecutor::builder(command.clone())
+            .pool(PoolOptions { max_size: 1, ..PoolOptions::default() })
+            .build();
         for _ in 0..3 {
             let result = run(&executor, "1").await;
             let error = result.error().unwrap();

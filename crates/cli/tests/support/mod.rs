@@ -22,7 +22,7 @@ pub(crate) fn processes(max_size: usize) -> PooledBuilder<ProcessExecutor> {
     ProcessExecutor::builder(command).pool(PoolOptions {
         max_size,
         queue_timeout: Duration::from_mins(10),
-        ..PoolOptions::for_cores(2)
+        ..PoolOptions::default()
     })
 }
 

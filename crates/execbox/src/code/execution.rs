@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::calls::{HostCalls, Settled};
 use super::options::CodeExecutionOptions;
 use crate::events::{EventKind, ExecutionEnd, LogEntry, Observation, Span};
+use crate::runtime;
 
 /// A started run. Awaiting it returns the result, also repeatedly. Dropping it terminates the run.
 ///
@@ -118,8 +119,9 @@ impl CodeExecution {
         Fut: Future<Output = CodeExecutionResult> + Send + 'static,
     {
         let control = Control::new();
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            return Self::unstarted(control, Failure::internal(NO_RUNTIME), span);
+        let runtime = match runtime::with_timers() {
+            Ok(runtime) => runtime,
+            Err(missing) => return Self::unstarted(control, Failure::internal(missing.to_string()), span),
         };
         let (driven, settles) = (drive(Relay { control: Arc::clone(&control), limits }), Arc::clone(&control));
         let task = runtime.spawn(async move {
@@ -234,8 +236,6 @@ impl Drop for CodeExecution {
     }
 }
 
-const NO_RUNTIME: &str = "a run needs a tokio runtime with time enabled";
-
 fn failed(failure: Failure) -> CodeExecutionResult {
     Record::default().finish(failure.into(), Duration::ZERO, 0)
 }
@@ -262,8 +262,9 @@ impl Run {
     {
         let began = Instant::now();
         let (control, span) = (Control::new(), options.observers().begin());
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            return CodeExecution::unstarted(control, Failure::internal(NO_RUNTIME), span);
+        let runtime = match runtime::with_timers() {
+            Ok(runtime) => runtime,
+            Err(missing) => return CodeExecution::unstarted(control, Failure::internal(missing.to_string()), span),
         };
         let (request, calls) = match options.lower(source.to_owned(), span.observation()) {
             Ok(lowered) => lowered,

@@ -12,6 +12,7 @@ use serde_json::{Map, Value as Json};
 use super::calls::HostCalls;
 use super::value::{HostError, HostValue, try_clone_members};
 use crate::events::{EventKind, LogEntry, Observation, Observer, Observers};
+use crate::limits::{SingleLimits, limit_setters};
 
 /// What a run executes, what is granted to it, and its limits (§3). By default it executes the default export of a TypeScript
 /// module, without arguments, and nothing is granted.
@@ -26,6 +27,7 @@ pub struct CodeExecutionOptions {
     language: Dialect,
     filename: Option<String>,
     limits: Limits,
+    single_limits: SingleLimits,
     grants_report: bool,
     observers: Observers,
 }
@@ -41,6 +43,7 @@ impl Default for CodeExecutionOptions {
             language: Dialect::default(),
             filename: None,
             limits: Self::default_limits(),
+            single_limits: SingleLimits::default(),
             grants_report: false,
             observers: Observers::default(),
         }
@@ -119,26 +122,26 @@ impl CodeExecutionOptions {
         self
     }
 
-    /// Sets the limits. `timeout` is the safety cap of §6.4, for runs that are not
-    /// [terminated](super::CodeExecution::terminate). Default: [`default_limits`](Self::default_limits).
+    /// Sets all limits but those that are set one by one, such as with [`memory_bytes`](Self::memory_bytes). `timeout` is the
+    /// safety cap of §6.4, for runs that are not [terminated](super::CodeExecution::terminate). Default:
+    /// [`default_limits`](Self::default_limits).
+    ///
+    /// The timeout of `limits` applies: 5 s with [`Limits::default`]. To keep that of runs, which is 5 minutes, begin with
+    /// their own defaults:
     ///
     /// ```
     /// use execbox::Limits;
     /// use execbox::code::CodeExecutionOptions;
     ///
-    /// let limits = Limits { memory_bytes: 16 << 20, ..CodeExecutionOptions::default_limits() };
-    /// let options = CodeExecutionOptions::new().limits(limits);
+    /// let limits = Limits { max_bytes_out: Some(1 << 20), ..CodeExecutionOptions::default_limits() };
+    /// let options = CodeExecutionOptions::new().limits(limits).memory_bytes(16 << 20);
     /// ```
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Sets the timeout of the limits.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.limits.timeout = timeout;
-        self
-    }
+    limit_setters!();
 
     /// The default limits of a run: those of [`Limits::default`] with a timeout of 5 minutes.
     pub fn default_limits() -> Limits {
@@ -216,7 +219,7 @@ impl CodeExecutionOptions {
                 "memoryLimitBytes" => {
                     let bytes = value.as_u64();
                     let bytes = bytes.ok_or_else(|| invalid("memoryLimitBytes", "an integer of 0 or more"))?;
-                    read.limits.memory_bytes = bytes;
+                    read = read.memory_bytes(bytes);
                 }
                 "filename" => read = read.filename(string(value, "filename")?),
                 _ => return Err(unknown(key.clone(), KEYS)),
@@ -241,10 +244,6 @@ impl CodeExecutionOptions {
         Ok(self)
     }
 
-    pub(crate) fn limits_ref(&self) -> &Limits {
-        &self.limits
-    }
-
     /// Copies the options. Returns `None` if a value contains a promise.
     pub(crate) fn try_clone(&self) -> Option<Self> {
         let imports = self.imports.iter();
@@ -258,6 +257,7 @@ impl CodeExecutionOptions {
             language: self.language,
             filename: self.filename.clone(),
             limits: self.limits,
+            single_limits: self.single_limits,
             grants_report: self.grants_report,
             observers: self.observers.clone(),
         })
@@ -274,7 +274,8 @@ impl CodeExecutionOptions {
 
     /// Splits the options into a request of data, and the functions and promises that stay here.
     pub(crate) fn lower(self, source: String, observation: &Observation) -> Result<(Request, HostCalls), Failure> {
-        let mut calls = HostCalls::new(self.limits.max_calls_in_flight, observation.clone());
+        let limits = self.effective_limits();
+        let mut calls = HostCalls::new(limits.max_calls_in_flight, observation.clone());
         let mut imports = BTreeMap::new();
         for (specifier, exports) in self.imports {
             let what = format!("imports.{specifier}");
@@ -295,7 +296,7 @@ impl CodeExecutionOptions {
             globals,
             function: self.function.unwrap_or_else(|| "default".to_owned()),
             args,
-            limits: self.limits,
+            limits,
         };
         Ok((request, calls))
     }

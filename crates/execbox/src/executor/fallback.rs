@@ -54,13 +54,16 @@ impl FallbackExecutor {
     }
 
     async fn run(&self, mut request: ExecuteRequest) -> ExecuteResult {
-        let Some(plan) = Plan::new(&request.limits, self.budget) else { return self.first.execute(request).await };
+        let Some(plan) = Plan::new(&request.effective_limits(), self.budget) else {
+            return self.first.execute(request).await;
+        };
         let span = request.observers.begin();
         let cancellation = request.cancellation.get_or_insert_default().clone();
         request.observers = request.observers.for_attempt(&span);
         let held = Held::new(span.observation());
         let observers = request.observers.clone().replaced_by(held.observer());
-        let attempt = ExecuteRequest { observers, ..request.clone() }.limits(plan.first);
+        let mut attempt = request.clone().with_exact_limits(plan.first);
+        attempt.observers = observers;
         let first = self.first.execute(attempt).await;
         let is_timeout = first.error().is_some_and(|error| error.code == ErrorCode::Timeout);
         let limits = plan.second(&first.usage, first.duration);
@@ -69,7 +72,7 @@ impl FallbackExecutor {
             span.end(ExecutionEnd::Script(&first));
             return first;
         };
-        let mut second = self.second.execute(request.limits(limits)).await;
+        let mut second = self.second.execute(request.with_exact_limits(limits)).await;
         second.usage = together(&first.usage, second.usage);
         second.duration += first.duration;
         if let Err(error) = &mut second.outcome {
@@ -217,14 +220,15 @@ impl Executor for FallbackExecutor {
     }
 
     fn run_code(&self, source: &str, options: CodeExecutionOptions) -> CodeExecution {
-        let plan = Plan::new(options.limits_ref(), self.budget);
+        let plan = Plan::new(&options.effective_limits(), self.budget);
         let (Some(plan), Some(attempt)) = (plan, options.try_clone()) else {
             return self.first.run_code(source, options);
         };
         let (executors, source, span) = (self.clone(), source.to_owned(), options.observers().begin());
         let observers = options.observers().for_attempt(&span);
         let held = Held::new(span.observation());
-        let first = attempt.limits(plan.first).with_observers(observers.clone().replaced_by(held.observer()));
+        let first =
+            attempt.with_exact_limits(plan.first).with_observers(observers.clone().replaced_by(held.observer()));
         let options = options.with_observers(observers);
         CodeExecution::relay(plan.limits, span, async move |relay| {
             let first = relay.run(|| executors.first.run_code(&source, first)).await;
@@ -233,7 +237,7 @@ impl Executor for FallbackExecutor {
                 held.release();
                 return first;
             };
-            let mut second = relay.run(|| executors.second.run_code(&source, options.limits(limits))).await;
+            let mut second = relay.run(|| executors.second.run_code(&source, options.with_exact_limits(limits))).await;
             second.usage = together(&first.usage, second.usage);
             second.duration += first.duration;
             if let Some(error) = &mut second.error {

@@ -12,6 +12,7 @@ use crate::events::Observation;
 use crate::executor::Executor;
 use crate::executor::self_test::{self, SelfTestReport};
 use crate::request::ExecuteRequest;
+use crate::runtime;
 use crate::session::parts::{EngineAndLanguage, NeedsOwnProcess};
 use crate::session::script::execute_here;
 
@@ -73,6 +74,7 @@ impl Executor for InlineExecutor {
     /// Executes an empty script once, whatever the `count`: there is one engine.
     fn prewarm(&self, _count: usize) -> BoxFuture<'_, Result<(), ExecuteError>> {
         Box::pin(async {
+            runtime::with_timers()?;
             execute_here(&self.parts, ExecuteRequest::new(""), Observation::default()).await.outcome.map(drop)
         })
     }

@@ -9,6 +9,8 @@ pub(crate) mod remote;
 pub(crate) mod self_test;
 pub(crate) mod worker;
 
+use std::sync::Arc;
+
 use execbox_core::error::{ExecuteError, ExecuteResult};
 use futures_util::future::BoxFuture;
 
@@ -18,7 +20,8 @@ use crate::request::ExecuteRequest;
 
 /// Runs guest code at one level of isolation: in this process, on worker threads, in child processes, or remotely.
 ///
-/// All methods are required, so that an executor that wraps another one cannot forget to forward one.
+/// All methods are required, so that an executor that wraps another one cannot forget to forward one. References, boxes and
+/// [`Arc`]s of executors are executors.
 pub trait Executor: Send + Sync {
     /// Executes a script. Every outcome, failures to start included, is an [`ExecuteResult`].
     ///
@@ -45,3 +48,32 @@ pub trait Executor: Send + Sync {
     /// about a second. The language must accept JavaScript.
     fn self_test(&self) -> BoxFuture<'_, SelfTestReport>;
 }
+
+/// Implements [`Executor`] for pointers to executors. A method that the trait gets is forwarded here, too.
+macro_rules! forward_executor {
+    ($($pointer:ty),*) => {$(
+        impl<E: Executor + ?Sized> Executor for $pointer {
+            fn execute(&self, request: ExecuteRequest) -> BoxFuture<'_, ExecuteResult> {
+                (**self).execute(request)
+            }
+
+            fn run_code(&self, source: &str, options: CodeExecutionOptions) -> CodeExecution {
+                (**self).run_code(source, options)
+            }
+
+            fn prewarm(&self, count: usize) -> BoxFuture<'_, Result<(), ExecuteError>> {
+                (**self).prewarm(count)
+            }
+
+            fn dispose(&self) -> BoxFuture<'_, ()> {
+                (**self).dispose()
+            }
+
+            fn self_test(&self) -> BoxFuture<'_, SelfTestReport> {
+                (**self).self_test()
+            }
+        }
+    )*};
+}
+
+forward_executor!(&E, Box<E>, Arc<E>);

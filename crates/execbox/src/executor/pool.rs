@@ -8,6 +8,8 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use crate::runtime;
+
 type Answer<R> = Result<Grant<R>, Rejected>;
 type WaiterSender<R> = oneshot::Sender<Answer<R>>;
 
@@ -112,12 +114,12 @@ impl<R: Send + 'static> Pool<R> {
         self.changed.notify_waiters();
     }
 
-    /// Starts the timer if it is needed and there is a runtime.
+    /// Starts the timer if it is needed and there is a runtime with timers.
     fn ensure_timer(self: &Arc<Self>, state: &mut State<R>) {
         let is_running = state.timer.as_ref().is_some_and(|timer| !timer.is_finished());
         if !is_running
             && state.pool.next_timeout().is_some()
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+            && let Ok(runtime) = runtime::with_timers()
         {
             state.timer = Some(runtime.spawn(run_timer(Arc::downgrade(self))));
         }

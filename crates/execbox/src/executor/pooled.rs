@@ -7,7 +7,6 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::thread::available_parallelism;
 use std::time::Duration;
 
 use execbox_core::contract::module::{CodeExecutionResult, Failure, Request};
@@ -24,6 +23,7 @@ use crate::events::Observation;
 use crate::executor::pool::{Lease, Pool};
 use crate::executor::self_test::SelfTestCheck;
 use crate::request::ExecuteRequest;
+use crate::runtime::{self, MissingRuntime};
 use crate::session::channel::MessageChannel;
 use crate::session::script::{cancelled, execute};
 use crate::session::spin::Execution;
@@ -37,6 +37,9 @@ pub(crate) trait RunnerFactory: Send + Sync + 'static {
 
     /// The kind of runner, for errors: `runner process`.
     const NAME: &'static str;
+
+    /// Whether the channel to a runner needs the I/O of the caller's runtime. It needs timers in any case.
+    const NEEDS_IO: bool;
 
     /// Starts a runner.
     fn start(&self) -> BoxFuture<'_, io::Result<Self::Busy>>;
@@ -69,12 +72,11 @@ pub(crate) struct Settings {
 
 impl<E> PooledBuilder<E> {
     pub(crate) fn new(build: impl FnOnce(Settings) -> E + Send + 'static) -> Self {
-        let cores = available_parallelism().map_or(1, usize::from);
-        let (options, pool) = (HostOptions::default(), PoolOptions::for_cores(cores));
+        let (options, pool) = (HostOptions::default(), PoolOptions::default());
         Self { settings: Settings { options, pool, ephemeral: false }, build: Box::new(build) }
     }
 
-    /// Sets the size of the pool and of its queue. Default: [`PoolOptions::for_cores`] of this machine.
+    /// Sets the size of the pool and of its queue. Default: [`PoolOptions::default`].
     pub fn pool(mut self, pool: PoolOptions) -> Self {
         self.settings.pool = pool;
         self
@@ -120,7 +122,7 @@ impl<F: RunnerFactory> Pooled<F> {
         let _execution = Execution::new();
         let cancellation = request.cancellation.take().unwrap_or_default();
         let (lease, mut channel) = match cancellation.run_until_cancelled(self.acquire()).await {
-            None => return cancelled(&request.limits),
+            None => return cancelled(&request.effective_limits()),
             Some(Err(error)) => return ExecuteResult::failed(error, Duration::ZERO),
             Some(Ok(acquired)) => acquired,
         };
@@ -146,6 +148,7 @@ impl<F: RunnerFactory> Pooled<F> {
 
     /// Starts runners until there are `count`, at most [`PoolOptions::max_size`], and has each execute an empty script.
     pub(crate) async fn prewarm(&self, count: usize) -> Result<(), ExecuteError> {
+        check_runtime::<F>()?;
         let leases = self.pool.grow_to(if self.settings.ephemeral { 0 } else { count })?;
         try_join_all(leases.into_iter().map(|lease| self.warm(lease))).await.map(drop)
     }
@@ -167,6 +170,7 @@ impl<F: RunnerFactory> Pooled<F> {
     }
 
     async fn acquire(&self) -> Result<(Lease<F::Idle>, F::Busy), ExecuteError> {
+        check_runtime::<F>()?;
         let (lease, idle) = self.pool.acquire().await?;
         // A runner that ended while it was idle is replaced.
         let channel = match idle.map(|runner| self.factory.activate(runner)) {
@@ -193,6 +197,10 @@ impl<F: RunnerFactory> Pooled<F> {
             lease.release(idle);
         }
     }
+}
+
+fn check_runtime<F: RunnerFactory>() -> Result<(), MissingRuntime> {
+    if F::NEEDS_IO { runtime::check_io() } else { runtime::with_timers().map(drop) }
 }
 
 /// Implements [`Executor`](crate::Executor) for a newtype of `Arc<Pooled<_>>`.

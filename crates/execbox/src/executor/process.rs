@@ -20,6 +20,7 @@ use futures_util::future::BoxFuture;
 
 use crate::executor::pooled::{Pooled, PooledBuilder, RunnerFactory, impl_executor};
 use crate::executor::self_test::{self, SelfTestCheck};
+use crate::runtime;
 use crate::session::channel::JsonChannel;
 use crate::session::process::{self, Probe};
 use crate::transport::CommandTransport;
@@ -112,8 +113,8 @@ pub enum CommandError {
     /// The operating system does not report the path of this program.
     #[error("cannot find the file of this program: {0}")]
     OwnFile(#[source] io::Error),
-    /// This process was started as a runner itself, and did not call [`serve_if_runner`](crate::serve_if_runner).
-    #[error("this process was started as a runner; call execbox::serve_if_runner() first in main")]
+    /// This program has not called [`serve_if_runner`](crate::serve_if_runner): a child would run its `main` again.
+    #[error("this program is not a runner yet; call execbox::serve_if_runner() first in main")]
     NotServed,
 }
 
@@ -144,10 +145,11 @@ impl RunnerCommand {
     /// This program, started again as a runner. It must call [`serve_if_runner`](crate::serve_if_runner) first in `main`.
     ///
     /// # Errors
-    /// [`CommandError::NotServed`] in a process that is a runner itself, or [`CommandError::OwnFile`].
+    /// [`CommandError::NotServed`] if the program has called neither [`serve_if_runner`](crate::serve_if_runner) nor
+    /// [`serve_if_runner_with`](crate::serve_if_runner_with), or [`CommandError::OwnFile`].
     pub fn this_program() -> Result<Self, CommandError> {
-        if process::is_runner() {
-            return Err(CommandError::NotServed); // Otherwise each child would start children of its own.
+        if !process::serves_if_runner() {
+            return Err(CommandError::NotServed);
         }
         let program = env::current_exe().map_err(CommandError::OwnFile)?;
         Ok(Self::new(program).arg(process::ARGUMENT))
@@ -316,6 +318,7 @@ impl RunnerFactory for RunnerProcesses {
     type Busy = JsonChannel<CommandTransport>;
 
     const NAME: &'static str = "runner process";
+    const NEEDS_IO: bool = true;
 
     fn start(&self) -> BoxFuture<'_, io::Result<Self::Busy>> {
         let command = self.command.clone();
@@ -335,7 +338,11 @@ impl RunnerFactory for RunnerProcesses {
     fn check_jail(&self) -> BoxFuture<'_, (Option<execbox_jail::Report>, Vec<SelfTestCheck>)> {
         let command = self.command.clone();
         Box::pin(async move {
-            let checking = tokio::task::spawn_blocking(move || command.check_jail());
+            let runtime = match runtime::with_timers() {
+                Ok(runtime) => runtime,
+                Err(missing) => return self_test::no_jail(&missing.to_string()),
+            };
+            let checking = runtime.spawn_blocking(move || command.check_jail());
             checking.await.unwrap_or_else(|error| self_test::no_jail(&error.to_string()))
         })
     }

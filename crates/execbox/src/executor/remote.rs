@@ -19,6 +19,7 @@ use crate::events::Observation;
 use crate::executor::Executor;
 use crate::executor::self_test::{self, SelfTestReport};
 use crate::request::ExecuteRequest;
+use crate::runtime::MissingRuntime;
 use crate::session::channel::{JsonChannel, MessageChannel};
 use crate::session::script::{cancelled, execute};
 use crate::transport::{Address, ConnectError, Token, TokenRejection, Transport};
@@ -114,12 +115,13 @@ impl RemoteExecutor {
     async fn run(&self, mut execution: ExecuteRequest, observation: Observation) -> ExecuteResult {
         let accepted = Instant::now();
         let cancellation = execution.cancellation.take().unwrap_or_default();
-        let connecting = tokio::time::timeout(execution.limits.timeout, (self.connect)());
+        let limits = execution.effective_limits();
+        let connecting = tokio::time::timeout(limits.timeout, (self.connect)());
         let failed = |error| ExecuteResult::failed(error, Duration::ZERO);
         let mut result = match cancellation.run_until_cancelled(connecting).await {
-            None => cancelled(&execution.limits),
+            None => cancelled(&limits),
             Some(Err(_elapsed)) => {
-                let mut error = Stop::TimedOut.execute_error(&execution.limits);
+                let mut error = Stop::TimedOut.execute_error(&limits);
                 error.message += ": it was still connecting to the runner";
                 failed(error)
             }
@@ -142,10 +144,10 @@ fn connect_failure(error: &io::Error) -> String {
     if let Some(rejection) = TokenRejection::of(error) {
         return rejection.to_string();
     }
-    match error.get_ref().and_then(|inner| inner.downcast_ref::<ConnectError>()) {
-        Some(error) => error.to_string(),
-        None => format!("cannot connect to the runner: {}", error.kind()),
-    }
+    let Some(inner) = error.get_ref().filter(|inner| inner.is::<ConnectError>() || inner.is::<MissingRuntime>()) else {
+        return format!("cannot connect to the runner: {}", error.kind());
+    };
+    inner.to_string()
 }
 
 /// Closes the channel as far as possible without waiting.

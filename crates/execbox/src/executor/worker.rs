@@ -37,7 +37,7 @@ use crate::session::runner::Runner;
 /// use execbox::{PoolOptions, Runner, WorkerExecutor};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let pool = PoolOptions { max_size: 2, ..PoolOptions::for_cores(2) };
+/// let pool = PoolOptions { max_size: 2, ..PoolOptions::default() };
 /// let executor = WorkerExecutor::builder(Runner::new()?)?.pool(pool).build();
 /// # Ok(())
 /// # }
@@ -94,6 +94,7 @@ impl RunnerFactory for WorkerThreads {
     type Busy = Channel<HostMessage, RunnerMessage>;
 
     const NAME: &'static str = "worker thread";
+    const NEEDS_IO: bool = false;
 
     fn start(&self) -> BoxFuture<'_, io::Result<Self::Busy>> {
         Box::pin(async {

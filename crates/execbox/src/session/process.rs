@@ -4,6 +4,7 @@ use std::io::{self, Write as _, stdin};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd as _;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use std::{env, fs, process, thread};
@@ -29,9 +30,12 @@ const ORPHAN_GRACE: Duration = Duration::from_millis(1500);
 /// How many descriptors a listening runner needs beside those of its hosts, handshakes included.
 const OWN_DESCRIPTORS: u64 = 512;
 
-/// Whether this process was started as this program's own runner.
-pub(crate) fn is_runner() -> bool {
-    env::args_os().nth(1).is_some_and(|first| first == ARGUMENT)
+/// Whether this program has called [`serve_if_runner_with`]: its children serve, instead of running its `main` again.
+static SERVES: AtomicBool = AtomicBool::new(false);
+
+/// Whether this program can be its own runner.
+pub(crate) fn serves_if_runner() -> bool {
+    SERVES.load(Ordering::Relaxed)
 }
 
 /// Serves and exits if this process was started as a runner of its own program
@@ -56,7 +60,8 @@ pub fn serve_if_runner() {
 
 /// [`serve_if_runner`] with another runner. `runner` must not start threads: it is called before the jail is closed.
 pub fn serve_if_runner_with(runner: impl FnOnce() -> io::Result<Runner>) {
-    if is_runner() {
+    SERVES.store(true, Ordering::Relaxed);
+    if env::args_os().nth(1).is_some_and(|first| first == ARGUMENT) {
         let served = RunnerProcessOptions::parse(env::args().skip(2)).and_then(|options| serve(options, runner));
         process::exit(i32::from(served.is_err()));
     }

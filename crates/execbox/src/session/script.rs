@@ -7,7 +7,7 @@ use std::time::Duration;
 use execbox_core::contract::script::{Request, ToolCall};
 use execbox_core::contract::stop::Stop;
 use execbox_core::engine::{LogLine, NoRoom};
-use execbox_core::error::{ExecuteError, ExecuteResult};
+use execbox_core::error::ExecuteResult;
 use execbox_core::program::Limits;
 use execbox_core::protocol::Execute;
 use execbox_core::protocol::MAX_REPEATED_LOG_BYTES;
@@ -31,10 +31,6 @@ pub(crate) async fn execute_here(
     observation: Observation,
 ) -> ExecuteResult {
     let accepted = Instant::now();
-    if tokio::runtime::Handle::try_current().is_err() {
-        let error = ExecuteError::internal("the inline executor needs a tokio runtime with time enabled");
-        return ExecuteResult::failed(error, accepted.elapsed());
-    }
     let cancellation = request.cancellation.take().unwrap_or_default();
     let script = Request {
         code: request.code.to_string(),
@@ -42,7 +38,7 @@ pub(crate) async fn execute_here(
         providers: request.providers.iter().map(crate::Provider::shared_manifest).collect(),
         waits_for_calls: request.wait_for_calls,
         globals: request.globals,
-        limits: request.limits,
+        limits: request.effective_limits(),
     };
     let mut tools = Tools::new(&request, &observation, &cancellation);
     let mut result = local::run(parts, script, &mut tools, accepted, &cancellation).await;
@@ -59,16 +55,17 @@ pub(crate) async fn execute(
     options: HostOptions,
     cancellation: &CancellationToken,
 ) -> (ExecuteResult, bool) {
+    let limits = request.effective_limits();
     let execute = Execute {
         id: format!("exec-{}", observation.execution().get()),
         code: request.code.to_string(),
         functions: request.functions.to_vec(),
-        limits: request.limits,
+        limits,
         providers: request.providers.iter().map(crate::Provider::shared_manifest).collect(),
         // A log that may be long is streamed instead of sent in one message.
         wait_for_calls: request.wait_for_calls,
         globals: request.globals,
-        stream_logs: !request.observers.is_empty() || request.limits.max_log_chars > MAX_REPEATED_LOG_BYTES,
+        stream_logs: !request.observers.is_empty() || limits.max_log_chars > MAX_REPEATED_LOG_BYTES,
     };
     let mut host = Tools::new(request, observation, cancellation);
     let session = HostSession::script(execute, options, Duration::ZERO);
@@ -104,7 +101,7 @@ impl<'a> Tools<'a> {
             caller: CallerSource { script: Some(Arc::clone(&request.code)), functions: Arc::clone(&request.functions) },
             attached: request.attached.clone(),
         };
-        let calls = ToolCalls::new(scope, request.limits.max_calls_in_flight);
+        let calls = ToolCalls::new(scope, request.effective_limits().max_calls_in_flight);
         Self { request, observation, calls }
     }
 

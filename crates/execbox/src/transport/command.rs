@@ -16,6 +16,7 @@ use super::child::Child;
 use super::pipe::{PipeReader, PipeWriter};
 use super::readiness::{PollFlags, wait};
 use super::{OutOfMemory, Received, StreamTransport, Transport};
+use crate::runtime;
 
 /// How long to wait for the exit of a child after its output has ended: a child that exits closes its output just before.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(100);
@@ -46,8 +47,10 @@ struct Ending {
 impl CommandTransport {
     /// Starts `command`; its standard input and output are replaced by pipes.
     ///
-    /// Needs a tokio runtime with time and I/O enabled.
+    /// # Errors
+    /// The command cannot be started, or the tokio runtime has no timers or no I/O.
     pub fn spawn(command: &mut Command) -> io::Result<Self> {
+        runtime::check_io()?;
         IdleCommand::open_pipes(Child::spawn(command)?).map(IdleCommand::open)
     }
 

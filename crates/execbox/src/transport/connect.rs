@@ -3,6 +3,7 @@
 use std::io;
 
 use super::{Address, Framing, Socket, StreamTransport, Token, TokenRejection, Transport, websocket};
+use crate::runtime;
 
 /// A connection to a runner that was not made: the inner error of that of [`Address::connect`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,8 +28,10 @@ impl Address {
     ///
     /// # Errors
     /// The inner error is a [`ConnectError`], or a [`TokenRejection`] if a runner rejects a WebSocket. With the other
-    /// framing, receiving the first message fails with the [`TokenRejection`].
+    /// framing, receiving the first message fails with the [`TokenRejection`]. Also fails if the tokio runtime has no timers
+    /// or no I/O.
     pub async fn connect(&self, token: Option<&Token>) -> io::Result<Box<dyn Transport>> {
+        runtime::check_io()?;
         let stream = self.socket.connect().await.map_err(|error| self.not_connected(&error))?;
         if let Framing::WebSocket { .. } = self.framing {
             let connected = websocket::connect(stream, &self.to_string(), token).await;

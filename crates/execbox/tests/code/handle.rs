@@ -351,7 +351,7 @@ fn without_runtime(executor: &Arc<dyn Executor>) {
     assert!(!run.running());
     let result = RUNTIME.block_on(run);
     assert_eq!(result.status, Status::Error);
-    assert_eq!(result.error.unwrap().message, "a run needs a tokio runtime with time enabled");
+    assert_eq!(result.error.unwrap().message, "there is no tokio runtime: executors need one, built with enable_time");
 }
 
 fn logs(executor: &Arc<dyn Executor>) {

@@ -50,9 +50,8 @@ pub(super) fn read(arguments: Arguments, limits: Limits) -> Result<(Sources, Opt
     let entry = Source::read(arguments.program)?;
     let sources = gather(&mut options, entry, path.as_deref(), modules);
     let has_report = options.get("globals").and_then(|globals| globals.get("report")).is_some();
-    let memory_bytes = options.get("memoryLimitBytes").and_then(Json::as_u64).unwrap_or(limits.memory_bytes);
     let options = CodeExecutionOptions::from_json(&Json::Object(options)).map_err(OptionsFileError::Value)?;
-    let options = options.limits(Limits { memory_bytes, ..limits });
+    let options = options.limits(limits);
     Ok((sources, Options { options, has_report }))
 }
 

@@ -1,0 +1,89 @@
+//! Executors on tokio runtimes that lack what they need, and without a runtime: they fail, and never panic.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use execbox::code::CodeExecutionOptions;
+use execbox::{
+    CheckOutcome, ErrorCode, ExecuteRequest, Executor, FallbackExecutor, InlineExecutor, ProcessExecutor,
+    RemoteExecutor, RunnerCommand, WorkerExecutor,
+};
+use futures_util::FutureExt as _;
+use tokio::runtime::{Builder, Runtime};
+
+const NO_RUNTIME: &str = "there is no tokio runtime: executors need one, built with enable_time";
+const NO_TIMERS: &str = "the tokio runtime has no timers: build it with enable_time";
+const NO_IO: &str = "the tokio runtime has no I/O: build it with enable_io";
+
+type Executors = Vec<(&'static str, Arc<dyn Executor>)>;
+
+fn in_process() -> Executors {
+    let inline: Arc<dyn Executor> = Arc::new(InlineExecutor::new().unwrap());
+    let fallback = FallbackExecutor::new(Arc::clone(&inline), Arc::clone(&inline));
+    vec![("inline", inline), ("worker", Arc::new(WorkerExecutor::new().unwrap())), ("fallback", Arc::new(fallback))]
+}
+
+fn elsewhere() -> Executors {
+    let address = "unix:/nonexistent/execbox.sock".parse().unwrap();
+    vec![
+        ("process", Arc::new(ProcessExecutor::new(RunnerCommand::new("/bin/cat")))),
+        ("remote", Arc::new(RemoteExecutor::with_address(address, None))),
+    ]
+}
+
+fn block_on<T>(runtime: Option<&Runtime>, future: impl Future<Output = T>) -> T {
+    match runtime {
+        Some(runtime) => runtime.block_on(future),
+        None => future.now_or_never().expect("nothing is to be waited for"),
+    }
+}
+
+fn expect_error(runtime: Option<&Runtime>, (name, executor): &(&str, Arc<dyn Executor>), expected: &str) {
+    block_on(runtime, async {
+        let error = executor.execute(ExecuteRequest::new("1")).await.outcome.unwrap_err();
+        assert_eq!((error.code, &*error.message), (ErrorCode::InternalError, expected), "{name}");
+        let error = executor.run_code("export default 1", CodeExecutionOptions::new()).await.error.unwrap();
+        assert_eq!((error.is_internal, &*error.message), (true, expected), "{name}");
+        if *name != "remote" {
+            assert_eq!(executor.prewarm(1).await.unwrap_err().message, expected, "{name}");
+        }
+        let report = executor.self_test().await;
+        let CheckOutcome::Failed(reason) = &report.checks[0].outcome else { panic!("{name}: {report:?}") };
+        assert!(reason.ends_with(expected), "{name}: {reason}");
+        executor.dispose().await;
+    });
+}
+
+#[test]
+fn without_a_runtime_executors_fail() {
+    for executor in in_process().iter().chain(&elsewhere()) {
+        expect_error(None, executor, NO_RUNTIME);
+    }
+}
+
+#[test]
+fn on_a_runtime_without_timers_executors_fail() {
+    let runtimes = [Builder::new_current_thread(), Builder::new_multi_thread()];
+    for runtime in runtimes.map(|mut builder| builder.enable_io().build().unwrap()) {
+        for executor in in_process().iter().chain(&elsewhere()) {
+            expect_error(Some(&runtime), executor, NO_TIMERS);
+        }
+    }
+}
+
+#[test]
+fn on_a_runtime_without_io_executors_of_this_process_work_and_others_fail() {
+    let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+    for (name, executor) in in_process() {
+        runtime.block_on(async {
+            assert!(executor.execute(ExecuteRequest::new("1")).await.is_ok(), "{name}");
+            let run = executor.run_code("export default 1", CodeExecutionOptions::new()).await;
+            assert_eq!(run.error, None, "{name}");
+            executor.prewarm(1).await.unwrap();
+            executor.dispose().await;
+        });
+    }
+    for executor in elsewhere() {
+        expect_error(Some(&runtime), &executor, NO_IO);
+    }
+}
