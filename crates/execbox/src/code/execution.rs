@@ -62,8 +62,9 @@ pub struct CodeControl(Arc<Control>);
 #[derive(Debug)]
 struct Control {
     running: AtomicBool,
-    /// How the caller terminated the run.
+    /// How the caller terminated the run through its handle.
     stop: Mutex<Option<Stop>>,
+    /// Fires when the run is terminated: a child of the token of the caller.
     stopped: CancellationToken,
     reports: Mutex<Vec<Arc<Graph>>>,
     /// The run to which this one is [relayed](CodeExecution::relay).
@@ -71,11 +72,12 @@ struct Control {
 }
 
 impl Control {
-    fn new() -> Arc<Self> {
+    /// `cancellation` terminates the run.
+    fn new(cancellation: &CancellationToken) -> Arc<Self> {
         Arc::new(Self {
             running: AtomicBool::new(true),
             stop: Mutex::new(None),
-            stopped: CancellationToken::new(),
+            stopped: cancellation.child_token(),
             reports: Mutex::new(Vec::new()),
             relayed: Mutex::new(None),
         })
@@ -111,13 +113,13 @@ impl Relay {
 }
 
 impl CodeExecution {
-    /// A run that `drive` drives as other runs, one after another. `limits` and `span` are those of the whole.
-    pub(crate) fn relay<F, Fut>(limits: Limits, span: Span, drive: F) -> Self
+    /// A run that `drive` drives as other runs, one after another. `limits`, `cancellation` and `span` are those of the whole.
+    pub(crate) fn relay<F, Fut>(limits: Limits, cancellation: &CancellationToken, span: Span, drive: F) -> Self
     where
         F: FnOnce(Relay) -> Fut,
         Fut: Future<Output = CodeExecutionResult> + Send + 'static,
     {
-        let control = Control::new();
+        let control = Control::new(cancellation);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return Self::unstarted(control, Failure::internal(NO_RUNTIME), span);
         };
@@ -200,14 +202,19 @@ impl Control {
 
     /// How the caller terminated the run; `None` if it was not terminated.
     fn termination(&self) -> Option<Stop> {
-        self.stop.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.or_cancelled(stop)
+    }
+
+    fn or_cancelled(&self, stop: Option<Stop>) -> Option<Stop> {
+        stop.or_else(|| self.stopped.is_cancelled().then_some(Stop::Cancelled(None)))
     }
 
     /// Settles the run. Returns the termination, which replaces every other outcome.
     fn settle(&self) -> Option<Stop> {
         let stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner);
         self.running.store(false, Ordering::Release);
-        stop.clone()
+        self.or_cancelled(stop.clone())
     }
 }
 
@@ -261,7 +268,7 @@ impl Run {
         Fut: Future<Output = CodeExecutionResult> + Send + 'static,
     {
         let began = Instant::now();
-        let (control, span) = (Control::new(), options.observers().begin());
+        let (control, span) = (Control::new(options.cancellation_ref()), options.observers().begin());
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return CodeExecution::unstarted(control, Failure::internal(NO_RUNTIME), span);
         };

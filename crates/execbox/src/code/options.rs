@@ -1,5 +1,6 @@
 //! The options of a run (code-execution specification §3), and the request that they are lowered to.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -8,9 +9,11 @@ use execbox_core::language::Dialect;
 use execbox_core::program::Limits;
 use execbox_core::value::{Graph, Node, SerializationError};
 use serde_json::{Map, Value as Json};
+use tokio_util::sync::CancellationToken;
 
 use super::calls::HostCalls;
 use super::value::{HostError, HostValue, try_clone_members};
+use crate::call::Attached;
 use crate::events::{EventKind, LogEntry, Observation, Observer, Observers};
 
 /// What a run executes, what is granted to it, and its limits (§3). By default it executes the default export of a TypeScript
@@ -27,6 +30,8 @@ pub struct CodeExecutionOptions {
     filename: Option<String>,
     limits: Limits,
     grants_report: bool,
+    cancellation: CancellationToken,
+    attached: Attached,
     observers: Observers,
 }
 
@@ -42,6 +47,8 @@ impl Default for CodeExecutionOptions {
             filename: None,
             limits: Self::default_limits(),
             grants_report: false,
+            cancellation: CancellationToken::new(),
+            attached: Attached::default(),
             observers: Observers::default(),
         }
     }
@@ -157,6 +164,20 @@ impl CodeExecutionOptions {
         self
     }
 
+    /// Sets a token that terminates the run, as [`CodeExecution::terminate`](super::CodeExecution::terminate) does without a
+    /// reason.
+    pub fn cancellation(mut self, token: CancellationToken) -> Self {
+        self.cancellation = token;
+        self
+    }
+
+    /// Attaches a value for the tools of [providers](Self::provider), as
+    /// [`ExecuteRequest::attach`](crate::ExecuteRequest::attach) does.
+    pub fn attach<T: Any + Send + Sync>(mut self, value: T) -> Self {
+        self.attached.add(value);
+        self
+    }
+
     /// Adds an observer of the [events](crate::events) of the run, beside those that it has.
     pub fn observer(mut self, observer: Observer) -> Self {
         self.observers.add(observer);
@@ -259,8 +280,14 @@ impl CodeExecutionOptions {
             filename: self.filename.clone(),
             limits: self.limits,
             grants_report: self.grants_report,
+            cancellation: self.cancellation.clone(),
+            attached: self.attached.clone(),
             observers: self.observers.clone(),
         })
+    }
+
+    pub(crate) fn cancellation_ref(&self) -> &CancellationToken {
+        &self.cancellation
     }
 
     pub(crate) fn observers(&self) -> &Observers {
@@ -274,7 +301,7 @@ impl CodeExecutionOptions {
 
     /// Splits the options into a request of data, and the functions and promises that stay here.
     pub(crate) fn lower(self, source: String, observation: &Observation) -> Result<(Request, HostCalls), Failure> {
-        let mut calls = HostCalls::new(self.limits.max_calls_in_flight, observation.clone());
+        let mut calls = HostCalls::new(self.limits.max_calls_in_flight, observation.clone(), self.attached);
         let mut imports = BTreeMap::new();
         for (specifier, exports) in self.imports {
             let what = format!("imports.{specifier}");
