@@ -141,7 +141,11 @@ fn tool_declarations(tool: &ToolSignature<'_>, names: &mut Names, indent: usize)
         let document = Document::read(schema, &format!("{}_input", tool.safe_name));
         let (text, declared) = declare(&document, names, indent);
         types += &declared;
-        if document::takes_nothing(schema) { String::new() } else { format!("input{}: {text}", document.optional_mark()) }
+        if document::takes_nothing(schema) {
+            String::new()
+        } else {
+            format!("input{}: {text}", document.optional_mark())
+        }
     });
     let input = input.unwrap_or_else(|| "input?: unknown".to_owned());
     let output = tool.output.map(|schema| {
