@@ -109,17 +109,17 @@ async fn tools_share_state() {
 
 #[tokio::test]
 async fn question_mark_converts_errors_boxed_errors_anyhow_and_texts() {
-    async fn boxed() -> Result<u32, Box<dyn Error + Send + Sync>> {
+    fn boxed() -> Result<u32, Box<dyn Error + Send + Sync>> {
         Ok("x".parse()?)
     }
-    async fn anyhow() -> anyhow::Result<u32> {
+    fn anyhow() -> anyhow::Result<u32> {
         "x".parse().context("no count")
     }
     let fail = Tool::typed("fail", async |how: String, _| {
         Ok(match how.as_str() {
             "error" => "x".parse()?,
-            "boxed" => boxed().await?,
-            "anyhow" => anyhow().await?,
+            "boxed" => boxed()?,
+            "anyhow" => anyhow()?,
             "text" => None.ok_or("no text")?,
             "string" => Err(format!("{how} is no number"))?,
             _ => Err(ToolError::invalid("unknown way"))?,

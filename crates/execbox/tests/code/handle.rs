@@ -1,6 +1,6 @@
 //! The handle of a run (§2.2) and its deadline (§6.4), on every executor.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use execbox::code::{Args, CodeControl, CodeExecution, CodeExecutionLog, CodeExecutionOptions, HostValue, Status};
@@ -149,12 +149,15 @@ fn cancelled(executor: &Arc<dyn Executor>) {
 fn cancelled_before(executor: &Arc<dyn Executor>) {
     let token = CancellationToken::new();
     token.cancel();
-    let called = Arc::new(OnceLock::new());
-    let call = Arc::clone(&called);
-    let reached = HostValue::function("reached", move |_| Ok(call.get_or_init(|| ()).to_owned().into()));
-    let options = options().global("reached", reached).cancellation(token.clone());
-    let result = RUNTIME.block_on(async { executor.run_code("reached(); export default 1", options).await });
-    assert_eq!((result.status, called.get()), (Status::Terminated, None));
+    let log: Arc<Mutex<Vec<String>>> = Arc::default();
+    let calls = Arc::clone(&log);
+    let note = HostValue::function("note", move |args| {
+        calls.lock().unwrap().push(args.str(0)?.to_owned());
+        Ok(HostValue::undefined())
+    });
+    let options = options().global("note", note).cancellation(token);
+    let result = RUNTIME.block_on(async { executor.run_code("note('called'); export default 1", options).await });
+    assert_eq!((result.status, log.lock().unwrap().len()), (Status::Terminated, 0));
     // The end of a run does not cancel the token of its caller.
     let token = CancellationToken::new();
     let options = self::options().cancellation(token.clone());
