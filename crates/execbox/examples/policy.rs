@@ -1,4 +1,5 @@
-//! A policy that asks a person about destructive calls. The person is a list of answers here; in an application it is a dialog.
+//! A policy that asks a person about destructive calls. The person is a list of answers here; in an application it is a
+//! dialog.
 
 use std::error::Error;
 use std::sync::{Arc, Mutex};

@@ -34,7 +34,8 @@ impl Graph {
     /// The value as JSON; `None` for `undefined`. `what` and `budget` as in [`to_tagged_json`](Self::to_tagged_json).
     ///
     /// # Errors
-    /// A part is not JSON, such as a `Map` or a cycle; the value nests deeper than [`MAX_JSON_DEPTH`] or exceeds `budget`.
+    /// A part is not JSON, such as a `Map` or a cycle; the value nests deeper than [`MAX_JSON_DEPTH`] or exceeds
+    /// `budget`.
     ///
     /// ```
     /// use execbox_core::value::Graph;
@@ -168,8 +169,8 @@ pub(crate) fn to_tree(value: &impl ToTagged, meter: &mut Meter<'_>) -> Result<Js
     made.map_err(|error| refusal.take().unwrap_or_else(|| unexpected(&error)))
 }
 
-/// The value as text: JSON, in which [tags](crate::value#tagged-json) stand for what JSON does not have, or `undefined`. A
-/// value that nests too deeply is replaced by the reason in angle brackets.
+/// The value as text: JSON, in which [tags](crate::value#tagged-json) stand for what JSON does not have, or
+/// `undefined`. A value that nests too deeply is replaced by the reason in angle brackets.
 impl fmt::Display for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.root().is_undefined() {

@@ -113,7 +113,8 @@ impl Relay {
 }
 
 impl CodeExecution {
-    /// A run that `drive` drives as other runs, one after another. `limits`, `cancellation` and `span` are those of the whole.
+    /// A run that `drive` drives as other runs, one after another. `limits`, `cancellation` and `span` are those of the
+    /// whole.
     pub(crate) fn relay<F, Fut>(limits: Limits, cancellation: &CancellationToken, span: Span, drive: F) -> Self
     where
         F: FnOnce(Relay) -> Fut,

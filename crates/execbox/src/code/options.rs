@@ -164,8 +164,8 @@ impl CodeExecutionOptions {
         self
     }
 
-    /// Sets a token that terminates the run, as [`CodeExecution::terminate`](super::CodeExecution::terminate) does without a
-    /// reason.
+    /// Sets a token that terminates the run, as [`CodeExecution::terminate`](super::CodeExecution::terminate) does
+    /// without a reason.
     pub fn cancellation(mut self, token: CancellationToken) -> Self {
         self.cancellation = token;
         self

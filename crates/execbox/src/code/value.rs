@@ -98,8 +98,8 @@ impl HostValue {
         Self(Kind::Function(Function { name: name.into(), call: Call::Async(Arc::new(call)) }))
     }
 
-    /// An asynchronous function with typed input and output, which are JSON: the input is the first argument of a call, `null` if
-    /// it is omitted. Functions with several arguments read them with [`Args::get_as`].
+    /// An asynchronous function with typed input and output, which are JSON: the input is the first argument of a call,
+    /// `null` if it is omitted. Functions with several arguments read them with [`Args::get_as`].
     ///
     /// ```
     /// use execbox::code::{HostError, HostValue};
@@ -324,7 +324,8 @@ impl Args {
         Ok(json)
     }
 
-    /// An argument as a Rust type, from its [JSON](Self::json). `undefined` is read as `null`: as `None` of an [`Option`].
+    /// An argument as a Rust type, from its [JSON](Self::json). `undefined` is read as `null`: as `None` of an
+    /// [`Option`].
     ///
     /// ```
     /// use execbox::code::{Args, HostValue};

@@ -67,8 +67,8 @@ impl Tool {
         }
     }
 
-    /// Creates a tool from a function over JSON that uses state, such as a connection to a database. The function receives a
-    /// clone of `state` in each call: state that calls or tools share is in an [`Arc`].
+    /// Creates a tool from a function over JSON that uses state, such as a connection to a database. The function
+    /// receives a clone of `state` in each call: state that calls or tools share is in an [`Arc`].
     ///
     /// An async closure that captures the state instead does not compile: its future borrows from the closure.
     ///
@@ -97,8 +97,8 @@ impl Tool {
 
     /// Creates a tool from a function with typed input and output. Both schemas are derived from the types.
     ///
-    /// A call whose output is not JSON (a NaN, a map with keys other than strings) fails with `serialization_error`. A tool
-    /// whose input is `()` takes no argument; it accepts `{}`.
+    /// A call whose output is not JSON (a NaN, a map with keys other than strings) fails with `serialization_error`. A
+    /// tool whose input is `()` takes no argument; it accepts `{}`.
     ///
     /// ```
     /// use execbox::{Tool, ToolError};
@@ -217,8 +217,8 @@ fn schema_of<T: JsonSchema>() -> Json {
 
 /// The error of a host function. Its message is shown to guest code and models.
 ///
-/// `?` converts errors, boxed errors, `anyhow::Error` and texts. Only the message of the error itself is kept, not those of
-/// its sources.
+/// `?` converts errors, boxed errors, `anyhow::Error` and texts. Only the message of the error itself is kept, not
+/// those of its sources.
 ///
 /// ```
 /// use execbox::{Tool, ToolError};

@@ -303,12 +303,12 @@ pub struct CodeExecutionLog {
 }
 
 impl CodeExecutionResult {
-    /// The value as a Rust type. It must be JSON: a `Map` or a `bigint` is not. `undefined` is read as `null`: as `None`, `()`
-    /// or [`Json::Null`].
+    /// The value as a Rust type. It must be JSON: a `Map` or a `bigint` is not. `undefined` is read as `null`: as
+    /// `None`, `()` or [`Json::Null`].
     ///
     /// # Errors
-    /// The run did not succeed, or the value is not JSON, takes more memory than twice the memory limit of the run, or does not
-    /// fit the type.
+    /// The run did not succeed, or the value is not JSON, takes more memory than twice the memory limit of the run, or
+    /// does not fit the type.
     pub fn value<T: DeserializeOwned>(&self) -> Result<T, ValueError<CodeExecutionError>> {
         if let Some(error) = &self.error {
             return Err(ValueError::Failed(Box::new(error.clone())));
