@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value as Json;
 
@@ -13,6 +14,7 @@ use crate::pool::Rejected;
 use crate::text::{OneLine, cut};
 use crate::unawaited::UnawaitedCalls;
 use crate::usage::Usage;
+use crate::value::{SerializationError, TypeMismatch, from_json};
 
 /// The closed set of error codes (runner specification, "Stable Error Codes").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -295,10 +297,45 @@ impl ExecuteResult {
         self.unawaited.as_ref()?.text(self.is_ok(), self.error().and_then(|error| error.cause.as_deref()))
     }
 
+    /// The value as a Rust type. `undefined` is read as `null`: as `None`, `()` or [`Json::Null`].
+    ///
+    /// ```
+    /// # use execbox_core::error::ExecuteResult;
+    /// # let result: ExecuteResult = serde_json::from_value(serde_json::json!(
+    /// #     { "ok": true, "durationMs": 1, "logs": [], "result": { "total": "many" } })).unwrap();
+    /// #[derive(Debug, serde::Deserialize)]
+    /// struct Report { total: u32 }
+    ///
+    /// let error = result.value::<Report>().unwrap_err();
+    /// assert_eq!(error.to_string(), "result.total does not fit: invalid type: string \"many\", expected u32");
+    /// ```
+    ///
+    /// # Errors
+    /// The execution failed, or the value does not fit the type.
+    pub fn value<T: DeserializeOwned>(&self) -> Result<T, ValueError<ExecuteError>> {
+        let value = self.outcome.as_ref().map_err(|error| ValueError::Failed(Box::new(error.clone())))?;
+        from_json(value.as_ref().unwrap_or(&Json::Null), "result").map_err(ValueError::Mismatch)
+    }
+
     /// The error of a failed execution.
     pub fn error(&self) -> Option<&ExecuteError> {
         self.outcome.as_ref().err()
     }
+}
+
+/// Why a result has no value of a Rust type: [`ExecuteResult::value`],
+/// [`CodeExecutionResult::value`](crate::contract::module::CodeExecutionResult::value).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ValueError<E> {
+    /// The execution failed, with this error.
+    #[error(transparent)]
+    Failed(Box<E>),
+    /// The value is not JSON.
+    #[error(transparent)]
+    NotJson(SerializationError),
+    /// The value does not fit the type.
+    #[error(transparent)]
+    Mismatch(TypeMismatch),
 }
 
 /// The fields of a serialized result.
@@ -376,6 +413,22 @@ impl<'de> Deserialize<'de> for ExecuteResult {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn results_have_values_of_rust_types() {
+        let result =
+            |outcome| ExecuteResult { outcome, ..ExecuteResult::failed(ExecuteError::tool(""), Duration::ZERO) };
+        let some = result(Ok(Some(json!([1, 2]))));
+        assert_eq!(some.value(), Ok((1, 2)));
+        assert_eq!(
+            some.value::<()>().unwrap_err().to_string(),
+            "result does not fit: invalid type: sequence, expected unit"
+        );
+        let undefined = result(Ok(None));
+        assert_eq!((undefined.value(), undefined.value()), (Ok(None::<u8>), Ok(Json::Null)));
+        let error = ExecuteError::tool("no");
+        assert_eq!(result(Err(error.clone())).value::<u8>(), Err(ValueError::Failed(Box::new(error))));
+    }
 
     #[test]
     fn results_serialize_as_specified() {

@@ -71,7 +71,7 @@ pub use call::{Effect, ToolContext, WaitForPerson};
 pub use execbox_core::cause::{CallsSoFar, Cause, MemberPath, ReachedLimit, Unanswered};
 pub use execbox_core::contract::script::ScriptFunction;
 pub use execbox_core::engine::{LogLevel, LogLine};
-pub use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult, StackFrame};
+pub use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult, StackFrame, ValueError};
 pub use execbox_core::language::Position;
 pub use execbox_core::manifest::{ProviderManifest, ToolManifest};
 pub use execbox_core::names::ProviderNameError;
@@ -80,6 +80,7 @@ pub use execbox_core::program::{Amount, Limits};
 pub use execbox_core::protocol::host::HostOptions;
 pub use execbox_core::unawaited::{CallPlace, UnawaitedCalls};
 pub use execbox_core::usage::{LimitError, Usage};
+pub use execbox_core::value::TypeMismatch;
 #[cfg(feature = "standard")]
 pub use execbox_quickjs::LoadError;
 /// The front end of the standard executors.

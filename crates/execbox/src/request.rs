@@ -152,7 +152,8 @@ impl ExecuteRequest {
 
     limit_setters!();
 
-    /// Sets a token that cancels the execution: it fails with `timeout`, and its tool calls are cancelled.
+    /// Sets a token that cancels the execution: it fails with `timeout` and
+    /// [`Cause::Cancelled`](crate::Cause::Cancelled), and its tool calls are cancelled.
     pub fn cancellation(mut self, token: CancellationToken) -> Self {
         self.cancellation = Some(token);
         self

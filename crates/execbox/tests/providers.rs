@@ -1,8 +1,10 @@
 //! Providers and tools: names, schemas, typed tools, and the context of a call.
 
+use std::error::Error;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use anyhow::Context as _;
 use execbox::events::{EventKind, Observer, ToolProgress};
 use execbox::policy::{Decision, Policy};
 use execbox::{
@@ -86,6 +88,65 @@ async fn an_error_of_a_typed_tool_becomes_a_tool_error_with_its_message() {
     assert_eq!(failure(&result), (ErrorCode::ToolError, "invalid digit found in string"));
     let result = run([typed()], "await math.sum_up({ from: 5, to: 1 })").await;
     assert_eq!(failure(&result), (ErrorCode::ValidationError, "`from` is greater than `to`"));
+}
+
+#[tokio::test]
+async fn tools_share_state() {
+    struct Stock {
+        pens: Mutex<u32>,
+    }
+    let stock = Arc::new(Stock { pens: Mutex::new(1) });
+    let add = Tool::typed_with_state("add", Arc::clone(&stock), async |stock, count: u32, _| {
+        *stock.pens.lock().unwrap() += count;
+        tokio::task::yield_now().await;
+        Ok(())
+    });
+    let count = Tool::with_state("count", stock, async |stock, _, _| Ok(json!(*stock.pens.lock().unwrap())));
+    let provider = Provider::builder("stock").tool(add).tool(count).build().unwrap();
+    let result = run([provider], "await stock.add(2); await stock.add(3); await stock.count()").await;
+    assert_eq!(result.outcome, Ok(Some(json!(6))));
+}
+
+#[tokio::test]
+async fn question_mark_converts_errors_boxed_errors_anyhow_and_texts() {
+    fn boxed() -> Result<u32, Box<dyn Error + Send + Sync>> {
+        Ok("x".parse()?)
+    }
+    fn anyhow() -> anyhow::Result<u32> {
+        "x".parse().context("no count")
+    }
+    let fail = Tool::typed("fail", async |how: String, _| {
+        Ok(match how.as_str() {
+            "error" => "x".parse()?,
+            "boxed" => boxed()?,
+            "anyhow" => anyhow()?,
+            "text" => None.ok_or("no text")?,
+            "string" => Err(format!("{how} is no number"))?,
+            _ => Err(ToolError::invalid("unknown way"))?,
+        })
+    });
+    let provider = Provider::builder("t").tool(fail).build().unwrap();
+    let code = "const caught = (how) => t.fail(how).catch((error) => `${error.code}: ${error.message}`);
+        await Promise.all(['error', 'boxed', 'anyhow', 'text', 'string', 'other'].map(caught))";
+    let expected = json!([
+        "tool_error: invalid digit found in string",
+        "tool_error: invalid digit found in string",
+        "tool_error: no count",
+        "tool_error: no text",
+        "tool_error: string is no number",
+        "validation_error: unknown way",
+    ]);
+    assert_eq!(run([provider], code).await.outcome, Ok(Some(expected)));
+}
+
+#[tokio::test]
+async fn a_typed_tool_without_input_takes_no_argument() {
+    let now = Tool::typed("now", async |(): (), _| Ok(5));
+    let provider = Provider::builder("clock").tool(now).build().unwrap();
+    assert!(provider.types().contains("function now(): Promise<number>"), "{}", provider.types());
+    let result = run([provider.clone()], "[await clock.now(), await clock.now({})]").await;
+    assert_eq!(result.outcome, Ok(Some(json!([5, 5]))));
+    assert_eq!(failure(&run([provider], "await clock.now(7)").await).0, ErrorCode::ValidationError);
 }
 
 #[test]

@@ -82,6 +82,7 @@ mod parse;
 mod promises;
 mod tagged;
 mod time;
+mod typed;
 pub mod wire;
 
 use std::collections::HashSet;
@@ -100,6 +101,7 @@ pub use parse::{JsonError, parse_json};
 pub(crate) use parse::{Seed, ValueSeed, parse_with};
 pub(crate) use tagged::{Tagged, ToTagged, With, Work, to_tree};
 pub use time::TimeValue;
+pub use typed::{TypeMismatch, from_json};
 
 /// The maximum nesting of arrays and objects in JSON, in both directions.
 ///

@@ -31,6 +31,26 @@ impl Graph {
         to_tree(&Tagged { graph: self, what: format_args!("{what}") }, &mut Meter::alone(budget))
     }
 
+    /// The value as JSON; `None` for `undefined`. `what` and `budget` as in [`to_tagged_json`](Self::to_tagged_json).
+    ///
+    /// # Errors
+    /// A part is not JSON, such as a `Map` or a cycle; the value nests deeper than [`MAX_JSON_DEPTH`] or exceeds
+    /// `budget`.
+    ///
+    /// ```
+    /// use execbox_core::value::Graph;
+    ///
+    /// let mut report = Graph::default();
+    /// let done = report.object([("done", 7.into())]);
+    /// report.set_root(done);
+    /// assert_eq!(report.to_json("report", 1 << 20)?, Some(serde_json::json!({ "done": 7 })));
+    /// assert_eq!(report.to_string(), r#"{"done":7}"#);
+    /// # Ok::<_, execbox_core::value::SerializationError>(())
+    /// ```
+    pub fn to_json(&self, what: &str, budget: usize) -> Result<Option<Json>, SerializationError> {
+        self.to_value(what)?.to_json(what, budget)
+    }
+
     /// Writes the value as [tagged JSON](crate::value#tagged-json) to the beginning of a buffer. Returns the length of the text.
     ///
     /// # Errors
@@ -147,6 +167,22 @@ pub(crate) fn to_tree(value: &impl ToTagged, meter: &mut Meter<'_>) -> Result<Js
     let refusal = RefCell::default();
     let made = serde_json::to_value(With(value, &Work { tree: Some(&spend), refusal: &refusal }));
     made.map_err(|error| refusal.take().unwrap_or_else(|| unexpected(&error)))
+}
+
+/// The value as text: JSON, in which [tags](crate::value#tagged-json) stand for what JSON does not have, or
+/// `undefined`. A value that nests too deeply is replaced by the reason in angle brackets.
+impl fmt::Display for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.root().is_undefined() {
+            return f.write_str("undefined");
+        }
+        let refusal = RefCell::default();
+        let tagged = Tagged { graph: self, what: format_args!("value") };
+        match serde_json::to_string(&With(&tagged, &Work::of_text(&refusal))) {
+            Ok(text) => f.write_str(&text),
+            Err(error) => write!(f, "<{}>", refusal.take().unwrap_or_else(|| unexpected(&error))),
+        }
+    }
 }
 
 /// Replaces an error that cannot occur: serializers of JSON trees fail for keys that are not strings, and all keys are.

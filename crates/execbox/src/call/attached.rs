@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 /// Values, at most one of each type. Cheap to clone.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Attached(Option<Arc<Vec<Arc<dyn Any + Send + Sync>>>>);
 
 impl Attached {

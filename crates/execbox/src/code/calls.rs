@@ -17,7 +17,7 @@ use futures_util::FutureExt as _;
 
 use super::provider;
 use super::value::{Args, Call, Function, HostError, HostResult, HostValue, Kind};
-use crate::call::PendingApprovals;
+use crate::call::{Attached, PendingApprovals};
 use crate::events::{CallEnd, CallSpan, Observation};
 use crate::in_flight::InFlight;
 use crate::tools::dispatch::CallScope;
@@ -37,11 +37,12 @@ pub(crate) struct HostCalls {
     in_flight: InFlight<(Pending, HostResult, CallSpan)>,
     approvals: PendingApprovals,
     observation: Observation,
+    attached: Attached,
 }
 
 impl HostCalls {
-    /// Creates an empty set that runs at most `max` calls at once.
-    pub(crate) fn new(max: usize, observation: Observation) -> Self {
+    /// Creates an empty set that runs at most `max` calls at once. Tools can read what is `attached`.
+    pub(crate) fn new(max: usize, observation: Observation, attached: Attached) -> Self {
         Self {
             functions: Vec::new(),
             promises: 0,
@@ -49,6 +50,7 @@ impl HostCalls {
             in_flight: InFlight::new(max),
             approvals: PendingApprovals::default(),
             observation,
+            attached,
         }
     }
 
@@ -138,7 +140,8 @@ impl HostCalls {
                 self.in_flight.begin(call, cx)?
             }
             Call::Tool(provider, tool) => {
-                let scope = CallScope { observation, approvals: self.approvals.clone(), ..CallScope::default() };
+                let (approvals, attached) = (self.approvals.clone(), self.attached.clone());
+                let scope = CallScope { observation, approvals, attached, ..CallScope::default() };
                 let call = provider::call(provider, tool, id, args, scope);
                 self.in_flight.begin(call.map(move |result| (pending, result, CallSpan::default())), cx)?
             }

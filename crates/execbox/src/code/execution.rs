@@ -63,8 +63,9 @@ pub struct CodeControl(Arc<Control>);
 #[derive(Debug)]
 struct Control {
     running: AtomicBool,
-    /// How the caller terminated the run.
+    /// How the caller terminated the run through its handle.
     stop: Mutex<Option<Stop>>,
+    /// Fires when the run is terminated: a child of the token of the caller.
     stopped: CancellationToken,
     reports: Mutex<Vec<Arc<Graph>>>,
     /// The run to which this one is [relayed](CodeExecution::relay).
@@ -72,11 +73,12 @@ struct Control {
 }
 
 impl Control {
-    fn new() -> Arc<Self> {
+    /// `cancellation` terminates the run.
+    fn new(cancellation: &CancellationToken) -> Arc<Self> {
         Arc::new(Self {
             running: AtomicBool::new(true),
             stop: Mutex::new(None),
-            stopped: CancellationToken::new(),
+            stopped: cancellation.child_token(),
             reports: Mutex::new(Vec::new()),
             relayed: Mutex::new(None),
         })
@@ -112,13 +114,14 @@ impl Relay {
 }
 
 impl CodeExecution {
-    /// A run that `drive` drives as other runs, one after another. `limits` and `span` are those of the whole.
-    pub(crate) fn relay<F, Fut>(limits: Limits, span: Span, drive: F) -> Self
+    /// A run that `drive` drives as other runs, one after another. `limits`, `cancellation` and `span` are those of the
+    /// whole.
+    pub(crate) fn relay<F, Fut>(limits: Limits, cancellation: &CancellationToken, span: Span, drive: F) -> Self
     where
         F: FnOnce(Relay) -> Fut,
         Fut: Future<Output = CodeExecutionResult> + Send + 'static,
     {
-        let control = Control::new();
+        let control = Control::new(cancellation);
         let runtime = match runtime::with_timers() {
             Ok(runtime) => runtime,
             Err(missing) => return Self::unstarted(control, Failure::internal(missing.to_string()), span),
@@ -202,14 +205,19 @@ impl Control {
 
     /// How the caller terminated the run; `None` if it was not terminated.
     fn termination(&self) -> Option<Stop> {
-        self.stop.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.or_cancelled(stop)
+    }
+
+    fn or_cancelled(&self, stop: Option<Stop>) -> Option<Stop> {
+        stop.or_else(|| self.stopped.is_cancelled().then_some(Stop::Cancelled(None)))
     }
 
     /// Settles the run. Returns the termination, which replaces every other outcome.
     fn settle(&self) -> Option<Stop> {
         let stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner);
         self.running.store(false, Ordering::Release);
-        stop.clone()
+        self.or_cancelled(stop.clone())
     }
 }
 
@@ -261,7 +269,7 @@ impl Run {
         Fut: Future<Output = CodeExecutionResult> + Send + 'static,
     {
         let began = Instant::now();
-        let (control, span) = (Control::new(), options.observers().begin());
+        let (control, span) = (Control::new(options.cancellation_ref()), options.observers().begin());
         let runtime = match runtime::with_timers() {
             Ok(runtime) => runtime,
             Err(missing) => return CodeExecution::unstarted(control, Failure::internal(missing.to_string()), span),

@@ -1,5 +1,6 @@
 //! The options of a run (code-execution specification §3), and the request that they are lowered to.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -8,9 +9,11 @@ use execbox_core::language::Dialect;
 use execbox_core::program::Limits;
 use execbox_core::value::{Graph, Node, SerializationError};
 use serde_json::{Map, Value as Json};
+use tokio_util::sync::CancellationToken;
 
 use super::calls::HostCalls;
 use super::value::{HostError, HostValue, try_clone_members};
+use crate::call::Attached;
 use crate::events::{EventKind, LogEntry, Observation, Observer, Observers};
 use crate::limits::{SingleLimits, limit_setters};
 
@@ -29,6 +32,8 @@ pub struct CodeExecutionOptions {
     limits: Limits,
     single_limits: SingleLimits,
     grants_report: bool,
+    cancellation: CancellationToken,
+    attached: Attached,
     observers: Observers,
 }
 
@@ -45,6 +50,8 @@ impl Default for CodeExecutionOptions {
             limits: Self::default_limits(),
             single_limits: SingleLimits::default(),
             grants_report: false,
+            cancellation: CancellationToken::new(),
+            attached: Attached::default(),
             observers: Observers::default(),
         }
     }
@@ -160,6 +167,20 @@ impl CodeExecutionOptions {
         self
     }
 
+    /// Sets a token that terminates the run, as [`CodeExecution::terminate`](super::CodeExecution::terminate) does
+    /// without a reason.
+    pub fn cancellation(mut self, token: CancellationToken) -> Self {
+        self.cancellation = token;
+        self
+    }
+
+    /// Attaches a value for the tools of [providers](Self::provider), as
+    /// [`ExecuteRequest::attach`](crate::ExecuteRequest::attach) does.
+    pub fn attach<T: Any + Send + Sync>(mut self, value: T) -> Self {
+        self.attached.add(value);
+        self
+    }
+
     /// Adds an observer of the [events](crate::events) of the run, beside those that it has.
     pub fn observer(mut self, observer: Observer) -> Self {
         self.observers.add(observer);
@@ -259,8 +280,14 @@ impl CodeExecutionOptions {
             limits: self.limits,
             single_limits: self.single_limits,
             grants_report: self.grants_report,
+            cancellation: self.cancellation.clone(),
+            attached: self.attached.clone(),
             observers: self.observers.clone(),
         })
+    }
+
+    pub(crate) fn cancellation_ref(&self) -> &CancellationToken {
+        &self.cancellation
     }
 
     pub(crate) fn observers(&self) -> &Observers {
@@ -275,7 +302,7 @@ impl CodeExecutionOptions {
     /// Splits the options into a request of data, and the functions and promises that stay here.
     pub(crate) fn lower(self, source: String, observation: &Observation) -> Result<(Request, HostCalls), Failure> {
         let limits = self.effective_limits();
-        let mut calls = HostCalls::new(limits.max_calls_in_flight, observation.clone());
+        let mut calls = HostCalls::new(limits.max_calls_in_flight, observation.clone(), self.attached);
         let mut imports = BTreeMap::new();
         for (specifier, exports) in self.imports {
             let what = format!("imports.{specifier}");

@@ -5,10 +5,13 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use execbox_core::budget::{Budget, Charge, Meter};
-use execbox_core::value::{Datum, Graph, SerializationError, Value};
+use execbox_core::value::{BigInt, Datum, Graph, SerializationError, Value, from_json};
 use futures_util::future::BoxFuture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
+use crate::tools::finite;
 use crate::tools::provider::Provider;
 
 /// A value that the host grants to a guest: data, a function, a promise, or an object or array of those.
@@ -95,6 +98,35 @@ impl HostValue {
         Self(Kind::Function(Function { name: name.into(), call: Call::Async(Arc::new(call)) }))
     }
 
+    /// An asynchronous function with typed input and output, which are JSON: the input is the first argument of a call,
+    /// `null` if it is omitted. Functions with several arguments read them with [`Args::get_as`].
+    ///
+    /// ```
+    /// use execbox::code::{HostError, HostValue};
+    ///
+    /// let read = HostValue::typed("readFile", async |path: String| {
+    ///     std::fs::read_to_string(&path).map_err(|error| HostError::new(format!("{path}: {error}")))
+    /// });
+    /// ```
+    pub fn typed<I, O, F, Fut>(name: impl Into<String>, call: F) -> Self
+    where
+        I: DeserializeOwned + Send + 'static,
+        O: Serialize + 'static,
+        F: Fn(I) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, HostError>> + Send + 'static,
+    {
+        let call = Arc::new(call);
+        Self::async_function(name, move |args: Args| {
+            let call = Arc::clone(&call);
+            async move {
+                let output = call(args.get_as(0)?).await?;
+                let json = finite::to_json(&output);
+                let unserializable = |reason| format!("the result is not JSON: {reason}");
+                json.map(Self::from).map_err(|reason| HostError::named("SerializationError", unserializable(reason)))
+            }
+        })
+    }
+
     /// A promise. It is polled by the run, and dropped when the run ends.
     pub fn promise(future: impl Future<Output = HostResult> + Send + 'static) -> Self {
         Self(Kind::Promise(Box::pin(future)))
@@ -149,21 +181,38 @@ macro_rules! primitives {
         }
     )* };
 }
-primitives!(bool, f64, &str, String);
+primitives!(bool, f64, &str, String, BigInt);
 
-impl From<i32> for HostValue {
-    fn from(number: i32) -> Self {
-        Self::from(f64::from(number))
+macro_rules! integers {
+    ($($integer:ty),*) => { $(
+        /// The nearest number of JavaScript: beyond 2^53, not every integer is one. A [`BigInt`] is exact.
+        impl From<$integer> for HostValue {
+            fn from(integer: $integer) -> Self {
+                Self::from(Json::from(integer))
+            }
+        }
+    )* };
+}
+integers!(i32, u32, i64, u64);
+
+/// An array.
+impl<T: Into<HostValue>> From<Vec<T>> for HostValue {
+    fn from(items: Vec<T>) -> Self {
+        Self::array(items.into_iter().map(Into::into))
+    }
+}
+
+/// `null` for `None`.
+impl<T: Into<HostValue>> From<Option<T>> for HostValue {
+    fn from(value: Option<T>) -> Self {
+        value.map_or_else(|| Self::from(Json::Null), Into::into)
     }
 }
 
 impl fmt::Debug for HostValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Data(graph) => match graph.to_tagged_json("value", MAX_JSON_BYTES) {
-                Ok(json) => write!(f, "{json}"),
-                Err(error) => write!(f, "<{error}>"),
-            },
+            Kind::Data(graph) => fmt::Display::fmt(graph, f),
             Kind::Encoded(value) => value.fmt(f),
             Kind::Function(function) => write!(f, "<function {}>", function.name),
             Kind::Promise(_) => f.write_str("<promise>"),
@@ -273,6 +322,25 @@ impl Args {
         let json = json.map_err(|error: SerializationError| HostError::named("TypeError", error.to_string()))?;
         self.charges.lock().unwrap_or_else(PoisonError::into_inner).push(meter.finish());
         Ok(json)
+    }
+
+    /// An argument as a Rust type, from its [JSON](Self::json). `undefined` is read as `null`: as `None` of an
+    /// [`Option`].
+    ///
+    /// ```
+    /// use execbox::code::{Args, HostValue};
+    ///
+    /// let head = HostValue::function("head", |args: Args| {
+    ///     let (lines, count) = (args.get_as::<Vec<String>>(0)?, args.get_as::<Option<usize>>(1)?);
+    ///     Ok(lines.into_iter().take(count.unwrap_or(10)).collect::<Vec<_>>().into())
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`json`](Self::json), and a `TypeError` that names the place if the argument does not fit the type.
+    pub fn get_as<T: DeserializeOwned>(&self, index: usize) -> Result<T, HostError> {
+        let json = self.json(index)?.unwrap_or(Json::Null);
+        from_json(&json, &format!("argument {index}")).map_err(|error| HostError::named("TypeError", error.to_string()))
     }
 
     fn invalid(index: usize, expected: &str) -> HostError {

@@ -230,7 +230,8 @@ impl Executor for FallbackExecutor {
         let first =
             attempt.with_exact_limits(plan.first).with_observers(observers.clone().replaced_by(held.observer()));
         let options = options.with_observers(observers);
-        CodeExecution::relay(plan.limits, span, async move |relay| {
+        let cancellation = options.cancellation_ref().clone();
+        CodeExecution::relay(plan.limits, &cancellation, span, async move |relay| {
             let first = relay.run(|| executors.first.run_code(&source, first)).await;
             let is_stopped = first.status == Status::Terminated && !relay.is_terminated();
             let Some(limits) = plan.second(&first.usage, first.duration).filter(|_| is_stopped) else {

@@ -3,7 +3,7 @@
 pub mod declarations;
 pub(crate) mod direct;
 pub(crate) mod dispatch;
-mod finite;
+pub(crate) mod finite;
 pub(crate) mod provider;
 pub(crate) mod schema;
 pub(crate) mod tool;

@@ -1,5 +1,6 @@
 //! Tools: host functions with a name, a description, schemas. A [`Provider`](crate::Provider) checks them.
 
+use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -10,13 +11,18 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use crate::call::{Effect, ToolContext};
 use crate::tools::finite;
 
-/// A host function for guests, made with [`Tool::new`] or [`Tool::typed`] and granted with a
-/// [`Provider`](crate::Provider).
+/// A host function for guests, granted with a [`Provider`](crate::Provider).
+///
+/// | constructor | the function |
+/// |---|---|
+/// | [`new`](Self::new) | over JSON |
+/// | [`typed`](Self::typed) | over Rust types, from which the schemas are derived |
+/// | [`with_state`](Self::with_state), [`typed_with_state`](Self::typed_with_state) | likewise, with state of the host |
 pub struct Tool {
     pub(crate) name: String,
     pub(crate) description: Option<String>,
@@ -61,9 +67,38 @@ impl Tool {
         }
     }
 
+    /// Creates a tool from a function over JSON that uses state, such as a connection to a database. The function
+    /// receives a clone of `state` in each call: state that calls or tools share is in an [`Arc`].
+    ///
+    /// An async closure that captures the state instead does not compile: its future borrows from the closure.
+    ///
+    /// ```
+    /// use std::sync::{Arc, Mutex};
+    ///
+    /// use execbox::Tool;
+    /// use serde_json::{Value, json};
+    ///
+    /// let notes: Arc<Mutex<Vec<String>>> = Arc::default();
+    /// let add = Tool::with_state("add", Arc::clone(&notes), async |notes, input: Value, _| {
+    ///     let text = input["text"].as_str().ok_or("text is not a string")?;
+    ///     notes.lock().unwrap().push(text.to_owned());
+    ///     Ok(Value::Null)
+    /// });
+    /// let list = Tool::with_state("list", notes, async |notes, _, _| Ok(json!(*notes.lock().unwrap())));
+    /// ```
+    pub fn with_state<S, F, Fut>(name: impl Into<String>, state: S, function: F) -> Self
+    where
+        S: Clone + Send + Sync + 'static,
+        F: Fn(S, Json, ToolContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Json, ToolError>> + Send + 'static,
+    {
+        Self::new(name, move |input, context| function(state.clone(), input, context))
+    }
+
     /// Creates a tool from a function with typed input and output. Both schemas are derived from the types.
     ///
-    /// A call whose output is not JSON (a NaN, a map with keys other than strings) fails with `serialization_error`.
+    /// A call whose output is not JSON (a NaN, a map with keys other than strings) fails with `serialization_error`. A
+    /// tool whose input is `()` takes no argument; it accepts `{}`.
     ///
     /// ```
     /// use execbox::{Tool, ToolError};
@@ -91,15 +126,44 @@ impl Tool {
         Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
     {
         let function = Arc::new(function);
+        let input_schema = schema_of::<I>();
+        let takes_nothing = input_schema["type"] == "null";
         let over_json = move |input: Json, context: ToolContext| {
             let function = Arc::clone(&function);
             async move {
+                let input = if takes_nothing { Json::Null } else { input };
                 let input = serde_json::from_value(input).map_err(|error| ToolError::invalid_input(&error))?;
                 let output = function(input, context).await?;
                 finite::to_json(&output).map_err(|reason| ToolError::unserializable(&reason))
             }
         };
-        Self::new(name, over_json).input_schema(schema_of::<I>()).output_schema(schema_of::<O>())
+        let input_schema = if takes_nothing { json!({ "type": "object", "properties": {} }) } else { input_schema };
+        Self::new(name, over_json).input_schema(input_schema).output_schema(schema_of::<O>())
+    }
+
+    /// Creates a tool from a function with typed input and output that uses state; see [`typed`](Self::typed) and
+    /// [`with_state`](Self::with_state).
+    ///
+    /// ```
+    /// use std::collections::HashMap;
+    /// use std::sync::Arc;
+    ///
+    /// use execbox::Tool;
+    ///
+    /// let prices = Arc::new(HashMap::from([("pen".to_owned(), 2.5)]));
+    /// let price = Tool::typed_with_state("price", prices, async |prices, item: String, _| {
+    ///     Ok(*prices.get(&item).ok_or_else(|| format!("unknown item {item:?}"))?)
+    /// });
+    /// ```
+    pub fn typed_with_state<S, I, O, F, Fut>(name: impl Into<String>, state: S, function: F) -> Self
+    where
+        S: Clone + Send + Sync + 'static,
+        I: DeserializeOwned + JsonSchema + Send + 'static,
+        O: Serialize + JsonSchema + 'static,
+        F: Fn(S, I, ToolContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
+    {
+        Self::typed(name, move |input, context| function(state.clone(), input, context))
     }
 
     /// Sets the description for models.
@@ -153,7 +217,25 @@ fn schema_of<T: JsonSchema>() -> Json {
 
 /// The error of a host function. Its message is shown to guest code and models.
 ///
-/// `?` converts any error; only the message of the error itself is kept, not those of its sources.
+/// `?` converts errors, boxed errors, `anyhow::Error` and texts. Only the message of the error itself is kept, not
+/// those of its sources.
+///
+/// ```
+/// use execbox::{Tool, ToolError};
+/// use serde_json::json;
+///
+/// async fn load(id: &str) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+///     Ok(std::fs::read_to_string(id)?)
+/// }
+///
+/// let get = Tool::typed("get", async |id: String, _| {
+///     if id.contains('/') {
+///         return Err(ToolError::invalid("an id has no slash"));
+///     }
+///     let text = load(&id).await?;
+///     Ok(text.lines().next().ok_or("the file is empty")?.to_owned())
+/// });
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolError {
     pub(crate) code: ErrorCode,
@@ -186,8 +268,8 @@ impl fmt::Display for ToolError {
     }
 }
 
-impl<E: std::error::Error> From<E> for ToolError {
+impl<'a, E: Into<Box<dyn Error + Send + Sync + 'a>>> From<E> for ToolError {
     fn from(error: E) -> Self {
-        Self::new(error.to_string())
+        Self::new(error.into().to_string())
     }
 }

@@ -1,10 +1,10 @@
 //! The handle of a run (§2.2) and its deadline (§6.4), on every executor.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use execbox::code::{Args, CodeControl, CodeExecution, CodeExecutionLog, CodeExecutionOptions, HostValue, Status};
-use execbox::{ExecuteRequest, Executor, Limits, Provider, Tool, ToolError};
+use execbox::{CancellationToken, Cause, ExecuteRequest, Executor, Limits, Provider, Tool, ToolError};
 use serde_json::{Value as Json, json};
 use tokio::sync::{Notify, mpsc};
 
@@ -15,6 +15,8 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("2.2-handle: a run starts without being polled and is running until it settles", running),
     ("2.2-handle: a run can be awaited by value or by reference", awaited),
     ("2.2-handle: every endless program can be terminated", terminated),
+    ("2.2-handle: every endless program can be cancelled by a token", cancelled),
+    ("2.2-handle: a run cancelled before the start does not run", cancelled_before),
     ("2.2-handle: a run can be terminated during a synchronous call", terminated_in_a_call),
     ("2.2-handle: the first reason of termination is kept", first_reason),
     ("2.2-handle: terminating a finished run has no effect", terminated_late),
@@ -127,6 +129,40 @@ fn terminated(executor: &Arc<dyn Executor>) {
     // A later run is not affected.
     let result = RUNTIME.block_on(async { executor.run_code("export default 1", options()).await });
     assert_eq!(result.status, Status::Success);
+}
+
+fn cancelled(executor: &Arc<dyn Executor>) {
+    for source in ENDLESS {
+        RUNTIME.block_on(async {
+            let (token, (options, reached)) = (CancellationToken::new(), reached());
+            let run = executor.run_code(source, options.cancellation(token.clone()));
+            reached.notified().await;
+            token.cancel();
+            let result = run.await;
+            let error = result.error.expect("a cancelled run has an error");
+            assert_eq!((result.status, &*error.message), (Status::Terminated, "The run was terminated"), "{source}");
+            assert_eq!(error.cause.as_deref(), Some(&Cause::Cancelled { reason: None }), "{source}");
+        });
+    }
+}
+
+fn cancelled_before(executor: &Arc<dyn Executor>) {
+    let token = CancellationToken::new();
+    token.cancel();
+    let log: Arc<Mutex<Vec<String>>> = Arc::default();
+    let calls = Arc::clone(&log);
+    let note = HostValue::function("note", move |args| {
+        calls.lock().unwrap().push(args.str(0)?.to_owned());
+        Ok(HostValue::undefined())
+    });
+    let options = options().global("note", note).cancellation(token);
+    let result = RUNTIME.block_on(async { executor.run_code("note('called'); export default 1", options).await });
+    assert_eq!((result.status, log.lock().unwrap().len()), (Status::Terminated, 0));
+    // The end of a run does not cancel the token of its caller.
+    let token = CancellationToken::new();
+    let options = self::options().cancellation(token.clone());
+    let result = RUNTIME.block_on(async { executor.run_code("export default 1", options).await });
+    assert_eq!((result.status, token.is_cancelled()), (Status::Success, false));
 }
 
 /// A host function terminates the run that calls it. The program continues after the call.

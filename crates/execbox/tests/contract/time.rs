@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use execbox::events::{EventKind, Observer};
-use execbox::{CancellationToken, ErrorCode, ExecuteRequest, Executor, Limits, Provider, Tool, ToolContext};
+use execbox::{CancellationToken, Cause, ErrorCode, ExecuteRequest, Executor, Limits, Provider, Tool, ToolContext};
 use libtest_mimic::Trial;
 use serde_json::{Value as Json, json};
 
@@ -54,6 +54,8 @@ fn timeouts(executor: &Arc<dyn Executor>, accepts: Accepts) {
         let execution = ExecuteRequest::new(*code).provider(tools(&Calls::default())).limits(limits);
         let result = RUNTIME.block_on(executor.execute(execution));
         assert_eq!(result.error().map(|error| error.code), Some(ErrorCode::Timeout), "{code}: {result:?}");
+        let cause = result.error().unwrap().cause.as_deref();
+        assert!(matches!(cause, Some(Cause::Limit(limit)) if limit.as_timeout().is_some()), "{code}: {cause:?}");
         assert!(started.elapsed() < SOON, "{code}: {:?}", started.elapsed());
         assert!(result.duration >= limits.timeout, "{code}: {:?}", result.duration);
     }
@@ -72,6 +74,7 @@ fn cancellation(executor: &Arc<dyn Executor>, accepts: Accepts) {
         let result = RUNTIME.block_on(executor.execute(execution));
         let error = result.error().unwrap();
         assert_eq!((error.code, error.message.as_str()), (ErrorCode::Timeout, "Execution was cancelled"), "{code}");
+        assert_eq!(error.cause.as_deref(), Some(&Cause::Cancelled { reason: None }), "{code}");
         assert!(started.elapsed() < SOON, "{code}");
     }
 }

@@ -1,4 +1,4 @@
 declare namespace demo {
-  function nothing(input?: {}): Promise<{ [key: string]: never }>;
+  function nothing(): Promise<{ [key: string]: never }>;
   function nested(input: { empty: { [key: string]: never }; any: { [key: string]: unknown } }): Promise<unknown>;
 }

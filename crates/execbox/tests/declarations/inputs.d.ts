@@ -3,7 +3,7 @@ declare namespace demo {
   function any(input?: unknown): Promise<unknown>;
   function true_(input?: unknown): Promise<unknown>;
   function false_(input: never): Promise<unknown>;
-  function bare(input?: {}): Promise<unknown>;
+  function bare(): Promise<unknown>;
   function optional(input?: { a?: string }): Promise<unknown>;
   function required(input: { a: string }): Promise<unknown>;
   function record(input?: { [key: string]: unknown }): Promise<unknown>;

@@ -29,6 +29,6 @@ declare namespace Node {
   type Type = { n?: 11 };
   type ErrorType = { n?: 12 };
   type Node = { n?: 13 };
-  function delete_(input?: {}): Promise<unknown>;
-  function $then(input?: {}): Promise<unknown>;
+  function delete_(): Promise<unknown>;
+  function $then(): Promise<unknown>;
 }

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde::ser::{Serialize, SerializeMap as _, SerializeSeq as _, Serializer};
 use serde_json::Value as Json;
 
@@ -12,13 +13,13 @@ use crate::cause::Cause;
 use crate::contract::module::request::{CONSOLE, REPORT};
 use crate::contract::module::run::RunEnd;
 use crate::engine::{LogLevel, NoRoom, Notification};
-use crate::error::{ExecuteError, StackFrame, render};
+use crate::error::{ExecuteError, StackFrame, ValueError, render};
 use crate::language::Position;
 use crate::mailbox::CALL_COST;
 use crate::pool::Rejected;
 use crate::unawaited::UnawaitedCalls;
 use crate::usage::Usage;
-use crate::value::{Datum, Graph, Reason, SerializationError, Tagged, ToTagged, Value, With, Work, to_tree};
+use crate::value::{Datum, Graph, Reason, SerializationError, Tagged, ToTagged, Value, With, Work, from_json, to_tree};
 
 /// How a run ended: with the value of the selected export, or without a result.
 pub type RunOutcome = Result<Value, Failure>;
@@ -302,6 +303,21 @@ pub struct CodeExecutionLog {
 }
 
 impl CodeExecutionResult {
+    /// The value as a Rust type. It must be JSON: a `Map` or a `bigint` is not. `undefined` is read as `null`: as
+    /// `None`, `()` or [`Json::Null`].
+    ///
+    /// # Errors
+    /// The run did not succeed, or the value is not JSON, takes more memory than twice the memory limit of the run, or
+    /// does not fit the type.
+    pub fn value<T: DeserializeOwned>(&self) -> Result<T, ValueError<CodeExecutionError>> {
+        if let Some(error) = &self.error {
+            return Err(ValueError::Failed(Box::new(error.clone())));
+        }
+        let json = self.result.as_ref().map(|graph| graph.to_json("result", self.json_budget));
+        let json = json.transpose().map_err(ValueError::NotJson)?.flatten();
+        from_json(json.as_ref().unwrap_or(&Json::Null), "result").map_err(ValueError::Mismatch)
+    }
+
     /// The result as JSON: as §4 requires, with values as [tagged JSON](crate::value#tagged-json).
     /// [`as_json`](Self::as_json) needs no tree.
     ///

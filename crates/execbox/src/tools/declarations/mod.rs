@@ -141,9 +141,13 @@ fn tool_declarations(tool: &ToolSignature<'_>, names: &mut Names, indent: usize)
         let document = Document::read(schema, &format!("{}_input", tool.safe_name));
         let (text, declared) = declare(&document, names, indent);
         types += &declared;
-        if document::takes_nothing(schema) { ("?", "{}".to_owned()) } else { (document.optional_mark(), text) }
+        if document::takes_nothing(schema) {
+            String::new()
+        } else {
+            format!("input{}: {text}", document.optional_mark())
+        }
     });
-    let (mark, input) = input.unwrap_or(("?", "unknown".to_owned()));
+    let input = input.unwrap_or_else(|| "input?: unknown".to_owned());
     let output = tool.output.map(|schema| {
         let document = Document::read(schema, &format!("{}_output", tool.safe_name));
         let (text, declared) = declare(&document, names, indent);
@@ -152,7 +156,7 @@ fn tool_declarations(tool: &ToolSignature<'_>, names: &mut Names, indent: usize)
     });
     let output = output.unwrap_or_else(|| "unknown".to_owned());
     let doc = text::comment(&hints::tool_doc(tool), indent);
-    format!("{doc}{pad}function {}(input{mark}: {input}): Promise<{output}>;\n{types}", tool.safe_name)
+    format!("{doc}{pad}function {}({input}): Promise<{output}>;\n{types}", tool.safe_name)
 }
 
 /// The expression for a document's root, and the declarations of its types that are not declared yet.
