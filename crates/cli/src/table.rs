@@ -132,7 +132,7 @@ mod tests {
     fn the_last_column_is_cut_to_the_width() {
         assert_eq!(
             table().cut_lines(Some(27), Colors(false)),
-            ["  a        one\\u001b[2J lin…", "  天気  x  天気天気天気天…"],
+            ["  a        one\\u001b[2J li…", "  天気  x  天気天気天気天…"],
         );
         assert_eq!(table().cut_lines(Some(1), Colors(false))[0], "  a        one\\u001b[2J li…");
         assert_eq!(table().cut_lines(None, Colors(false))[0], "  a        one\\u001b[2J line of text");
