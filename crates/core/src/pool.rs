@@ -15,8 +15,6 @@
 //! [`Pool::poll_output`] until it returns `None` after every method that changes the pool.
 
 use std::collections::VecDeque;
-use std::num::NonZero;
-use std::thread::available_parallelism;
 use std::time::Duration;
 
 /// The size of a pool and of its queue.
@@ -26,11 +24,11 @@ use std::time::Duration;
 ///
 /// let options = PoolOptions { max_size: 2, ..PoolOptions::default() };
 /// assert_eq!((options.min_size, options.queue_limit), (0, 1000));
-/// assert!((1..=4).contains(&PoolOptions::default().max_size));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolOptions {
-    /// The largest number of runners; 0 counts as 1. Default: the number of cores, at most 4.
+    /// The largest number of runners. Default 0, for which executors take the number of cores, at most 4; a [`Pool`] without
+    /// an executor takes 1.
     pub max_size: usize,
     /// The number of runners that are kept, however long they are idle. Default 0.
     pub min_size: usize,
@@ -43,10 +41,10 @@ pub struct PoolOptions {
 }
 
 impl Default for PoolOptions {
-    /// The defaults of all executors on this machine.
+    /// The defaults of all executors.
     fn default() -> Self {
         Self {
-            max_size: available_parallelism().map_or(1, NonZero::get).min(4),
+            max_size: 0,
             min_size: 0,
             idle_timeout: Duration::from_secs(30),
             queue_limit: 1000,

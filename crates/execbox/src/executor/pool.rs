@@ -1,6 +1,8 @@
 //! The driver of [`Pool`](core::Pool): waiters as futures, timeouts in real time.
 
+use std::num::NonZero;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use execbox_core::pool::{self as core, Acquired, Grant, Output, PoolOptions, Rejected};
@@ -28,6 +30,9 @@ struct State<R> {
     timer: Option<JoinHandle<()>>,
 }
 
+/// The largest default size of a pool.
+const MAX_DEFAULT_SIZE: usize = 4;
+
 /// A permit to run one runner. [`release`](Self::release) ends it; dropping it discards the runner, and another may be started
 /// in its place.
 pub(crate) struct Lease<R: Send + 'static> {
@@ -37,6 +42,9 @@ pub(crate) struct Lease<R: Send + 'static> {
 
 impl<R: Send + 'static> Pool<R> {
     pub(crate) fn new(options: PoolOptions) -> Arc<Self> {
+        let cores = || available_parallelism().map_or(1, NonZero::get).min(MAX_DEFAULT_SIZE);
+        let max_size = if options.max_size == 0 { cores() } else { options.max_size };
+        let options = PoolOptions { max_size, ..options };
         let state = Mutex::new(State { pool: core::Pool::new(options), timer: None });
         Arc::new(Self { state, epoch: Instant::now(), changed: Notify::new() })
     }
