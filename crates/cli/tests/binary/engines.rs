@@ -32,7 +32,7 @@ const GROWS: &str = "const all = []; for (;;) all.push({ all })";
 /// `QUICK` after 10 million steps.
 #[cfg(feature = "v8")]
 const COMPUTES: &str =
-    "console.log('once'); let n = 0; while (n < 1e7) n++; try { null.a } catch (error) { error.message }";
+    "console.log('once'); let n = 0; while (n < 1e8) n++; try { null.a } catch (error) { error.message }";
 
 #[test]
 #[cfg(feature = "v8")]
