@@ -103,34 +103,43 @@ impl<'s, 'v> Check<'s, 'v, '_> {
     /// Keeps the candidates that admit the members which each of them describes by `const` or `enum`. If none admits
     /// such a member, records this and returns true.
     fn discriminate(&mut self, candidates: &mut Vec<NodeId>, members: &'v Map<String, Json>) -> Checked {
+        let mut described = Vec::new();
+        for id in candidates.iter() {
+            described.push((*id, self.properties_in_place(vec![*id])?));
+        }
         for (name, member) in members {
-            if candidates.len() == 1 {
+            if described.len() == 1 {
                 break;
             }
-            let Some(schemas) = self.discriminator(candidates, name)? else { continue };
-            let (mut allowed, mut admitting) = (Allowed::default(), Vec::new());
-            for (id, schema) in candidates.iter().zip(schemas) {
-                if !self.is_rejected_at_once(schema, member, &mut allowed)? {
-                    admitting.push(*id);
-                }
+            let Some(schemas) = self.discriminator(&described, name)? else { continue };
+            let (mut allowed, mut admits) = (Allowed::default(), Vec::new());
+            for schema in schemas {
+                admits.push(!self.is_rejected_at_once(schema, member, &mut allowed)?);
             }
-            if admitting.is_empty() {
+            if !admits.contains(&true) {
                 self.path.push(PathStep::Key(name));
                 let valid = self.fail_allowed(&allowed, member);
                 self.path.pop();
                 return valid.map(|_| true);
             }
-            *candidates = admitting;
+            let mut admits = admits.into_iter();
+            described.retain(|_| admits.next() == Some(true));
         }
+        *candidates = described.into_iter().map(|(id, _)| id).collect();
         Ok(false)
     }
 
     /// The schemas of the property `name` in each candidate, if all of them describe it by `const` or `enum`.
-    fn discriminator(&mut self, candidates: &[NodeId], name: &str) -> Result<Option<Vec<NodeId>>, Stop> {
+    fn discriminator(
+        &mut self,
+        candidates: &[(NodeId, Vec<&'s Properties>)],
+        name: &str,
+    ) -> Result<Option<Vec<NodeId>>, Stop> {
         let mut schemas = Vec::new();
-        for id in candidates {
+        for (_, described) in candidates {
+            self.spend(STEPS_OF_CANDIDATE)?;
             self.read(name)?;
-            let described = self.properties_in_place(vec![*id])?;
+            self.spend(described.len())?;
             let Some(schema) = described.iter().find_map(|properties| properties.named.get(name)) else {
                 return Ok(None);
             };
@@ -312,11 +321,13 @@ impl<'s, 'v> Check<'s, 'v, '_> {
             described.iter().flat_map(|properties| properties.named.keys()).map(|name| &**name).collect();
         known.sort_unstable();
         known.dedup();
+        let absent = known.iter().copied().filter(|known| !members.contains_key(*known));
+        let absent: Vec<&str> = absent.take(MAX_VALUES).collect();
         let mut others = Vec::new();
         let unknown: Vec<&str> = unknown.iter().copied().filter(|name| !self.is_explained(name)).collect();
         for name in unknown {
-            let absent = known.iter().copied().filter(|known| !members.contains_key(*known));
-            match self.nearest(name, absent)? {
+            self.spend(1)?;
+            match self.nearest(name, absent.iter().copied())? {
                 Some(similar) => {
                     self.explained.push(name);
                     self.fail(|| format!("unknown property {name:?}; did you mean {similar:?}?"));
@@ -373,6 +384,9 @@ const MAX_LISTED: usize = 8;
 
 /// The length of a name in a message, in characters, and the longest names that are compared.
 const MAX_NAME: usize = 64;
+
+/// The steps of looking at one property of one alternative, which takes some allocations.
+const STEPS_OF_CANDIDATE: usize = 32;
 
 /// How many pairs of characters are compared in one step.
 const CELLS_PER_STEP: usize = 8;

@@ -2,7 +2,7 @@
 
 use futures_util::FutureExt as _;
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Map, json};
 
 use super::nodes::Kind;
 use super::*;
@@ -393,6 +393,31 @@ fn deep_values_are_an_error_and_not_a_stack_overflow() {
     let invalid = (0..80).fold(json!("x"), |value, _| json!([value]));
     let error = text(&tree, &invalid);
     assert!(error.ends_with(r#"in the closest of 2 alternatives: "x" is not of types "integer", "array""#), "{error}");
+}
+
+/// The work of messages is work on the meter: a schema and a value must not choose more of it than a check may take.
+#[test]
+fn messages_are_charged_what_they_take() {
+    // A value with all known and many unknown members: for none of them is a name left that may be meant.
+    let known = |count: usize| (0..count).map(|n| (format!("known_{n}"), json!(1)));
+    let schema = json!({ "properties": known(2_000).map(|(name, _)| (name, json!({}))).collect::<Map<_, _>>(),
+        "additionalProperties": false });
+    let schema = Schema::compile(&schema).unwrap();
+    let unknown = (0..2_000).map(|n| (format!("unknown_{n}"), json!(1)));
+    let value = Json::Object(known(2_000).chain(unknown).collect());
+    let error = schema.check_within(&value, "input", 100_000, &|| false).unwrap_err();
+    assert!(error.to_string().starts_with("input: unknown properties \"unknown_0\""), "{error}");
+
+    // Alternatives that share many constants, which the value has.
+    let base: Map<String, Json> = known(200).map(|(name, value)| (name, json!({ "const": value }))).collect();
+    let alternatives: Vec<Json> =
+        (0..200).map(|n| json!({ "allOf": [{ "$ref": "#/$defs/base" }, { "required": [format!("r{n}")] }] })).collect();
+    let schema = json!({ "anyOf": alternatives, "$defs": { "base": { "properties": base } } });
+    let schema = Schema::compile(&schema).unwrap();
+    let value = Json::Object(known(200).collect());
+    assert!(matches!(schema.check_within(&value, "input", 1_500_000, &|| false), Err(ValidationError::Steps { .. })));
+    let error = schema.check(&value, "input").unwrap_err();
+    assert_eq!(error.to_string(), "input: in the closest of 200 alternatives: \"r0\" is a required property");
 }
 
 #[test]
