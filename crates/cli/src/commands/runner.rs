@@ -139,7 +139,7 @@ fn serve_stdio(arguments: &Arguments, engine: RunnerEngine) -> Result<Exit, Comm
             (v8.runner(prepared)?, process)
         }
     };
-    // Whoever starts the command by hand would otherwise see nothing.
+    // A person who starts the command by hand would otherwise see nothing.
     let runner = runner.drain_when(stop.clone(), arguments.drain.0).on_invalid_frame(|error| {
         let error = cut(&error.to_string(), MAX_ERROR);
         report::note(&format_args!(
