@@ -42,7 +42,7 @@ struct Subject {
 
 fn subjects(runtime: &tokio::runtime::Runtime) -> Vec<Subject> {
     let command = RunnerCommand::new(env!("CARGO_BIN_EXE_execbox")).arg("runner");
-    let pool = PoolOptions { max_size: 2, ..PoolOptions::default() };
+    let pool = PoolOptions::default().max_size(2);
     let address = "unix:/tmp/execbox-bench-code.sock".parse().expect("an address");
     let listener = runtime.block_on(Listener::bind(&address, None)).expect("a listener");
     let address = listener.address().clone();

@@ -57,7 +57,7 @@ fn tools() -> Provider {
 
 fn process(max_size: usize) -> ProcessExecutor {
     let command = RunnerCommand::new(env!("CARGO_BIN_EXE_execbox")).arg("runner");
-    ProcessExecutor::builder(command).pool(PoolOptions { max_size, ..PoolOptions::default() }).build()
+    ProcessExecutor::builder(command).pool(PoolOptions::default().max_size(max_size)).build()
 }
 
 impl Bench {
@@ -122,7 +122,7 @@ impl Bench {
     }
 
     fn over_timeout(&self, subject: &Subject, code: &str) -> f64 {
-        let limits = Limits { timeout: Duration::from_millis(100), memory_bytes: 1 << 30, ..Limits::default() };
+        let limits = Limits::default().timeout(Duration::from_millis(100)).memory_bytes(1 << 30);
         let execution = ExecuteRequest::new(code).provider(self.tools.clone()).limits(limits);
         let started = Instant::now();
         let result = self.runtime.block_on(subject.executor.execute(execution));

@@ -58,7 +58,7 @@ impl Bench {
         runtime.block_on(async {
             let computing = (0..guests).map(|_| {
                 let executor = self.executor.clone();
-                let limits = Limits { timeout: Duration::from_mins(1), ..Limits::default() };
+                let limits = Limits::default().timeout(Duration::from_mins(1));
                 tokio::spawn(async move { executor.execute(ExecuteRequest::new("for (;;);").limits(limits)).await })
             });
             let computing: Vec<_> = computing.collect();

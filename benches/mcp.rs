@@ -147,7 +147,7 @@ impl Bench {
         }
         let command = RunnerCommand::new(env!("CARGO_BIN_EXE_execbox")).arg("runner");
         // As many as programs run at once.
-        let pool = PoolOptions { max_size: ServerOptions::default().max_programs + 1, ..PoolOptions::default() };
+        let pool = PoolOptions::default().max_size(ServerOptions::default().max_programs + 1);
         let process = ProcessExecutor::builder(command).pool(pool).build();
         let client = self.runtime.block_on(HttpClient::serve(Arc::new(process)));
         let measure = |name: &str, count| {

@@ -24,7 +24,7 @@ pub(crate) fn add() -> Tool {
 
 /// The duration of one execution, which must succeed.
 pub(crate) async fn run(executor: &dyn Executor, tools: &Provider, code: &str) -> Duration {
-    let limits = Limits { timeout: Duration::from_mins(1), ..Limits::default() };
+    let limits = Limits::default().timeout(Duration::from_mins(1));
     let execution = ExecuteRequest::new(code).provider(tools.clone()).limits(limits);
     let started = Instant::now();
     let result = executor.execute(execution).await;

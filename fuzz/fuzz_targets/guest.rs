@@ -154,7 +154,7 @@ fn run(code: &str, function: &str) -> Outcome {
     let program = Program::new(
         Source::Script { name: "<script>".into(), code: code.into() },
         vec![namespace.into()],
-        Limits { memory_bytes: 8 << 20, ..Limits::default() },
+        Limits::default().memory_bytes(8 << 20),
     );
     let mut guest = ENGINE.start(program).expect("a guest");
     let deadline = Instant::now() + Duration::from_secs(2);

@@ -29,7 +29,7 @@ fuzz_target!(|steps: Vec<Step>| {
     let line = r#"{"type":"execute","id":"e","code":"1","options":{"memoryLimitBytes":65536},"providers":[{"name":"t","tools":{"f":{"safeName":"f","originalName":"f"}},"types":""}]}"#;
     let execute = HostMessage::from_line(line.into(), Attachments::default(), &mut Meter::alone(usize::MAX));
     let Ok(Some(HostMessage::Execute(execute))) = execute else { panic!("{execute:?}") };
-    let function = ScriptFunction { namespace: "n".to_owned(), name: "f".to_owned(), code: "1".to_owned() };
+    let function = ScriptFunction::new("n", "f", "1");
     let functions = if steps.len().is_multiple_of(3) { vec![function] } else { Vec::new() };
     let execute = Execute { functions, stream_logs: steps.len().is_multiple_of(2), ..execute };
     let mut session = HostSession::script(execute, HostOptions::default(), Duration::ZERO);

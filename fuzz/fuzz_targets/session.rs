@@ -49,7 +49,7 @@ fuzz_target!(|steps: Vec<Step>| {
                 let result = if kind % 2 == 0 { r#""ok":true,"result":[1]"# } else { r#""ok":false"# };
                 receive(&mut session, format!(r#"{{"type":"tool_result","callId":"call-{call}",{result}}}"#), now);
             }
-            Step::Log(text) => session.handle_event(Event::Log(LogLine { level: LogLevel::Log, text }), &|| now),
+            Step::Log(text) => session.handle_event(Event::Log(LogLine::new(LogLevel::Log, text)), &|| now),
             Step::Wait(ms) => now += Duration::from_millis(ms.into()),
             Step::Timeout => session.handle_timeout(now),
             Step::Returned => session.handle_turn(Poll::Ready(Turn::Done(Outcome::Returned(Value::undefined()))), now),

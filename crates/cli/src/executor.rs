@@ -169,7 +169,7 @@ impl ExecutorConfig {
 
     fn pool(&self) -> PoolOptions {
         let pool = PoolOptions::default();
-        PoolOptions { max_size: self.max_programs.unwrap_or(pool.max_size), ..pool }
+        pool.max_size(self.max_programs.unwrap_or(pool.max_size))
     }
 
     pub(crate) fn executor(&self) -> Result<Arc<dyn Executor>, ExecuteError> {
@@ -222,7 +222,7 @@ impl ExecutorConfig {
 }
 
 fn options() -> HostOptions {
-    HostOptions { cancel_grace: CANCEL_GRACE, ..HostOptions::default() }
+    HostOptions::default().cancel_grace(CANCEL_GRACE)
 }
 
 fn internal(error: &dyn std::error::Error) -> ExecuteError {

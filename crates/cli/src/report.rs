@@ -151,7 +151,7 @@ fn error_text(error: &ExecuteError, source: &Source, colors: Colors) -> String {
     let message = render(error.name.as_deref(), &error.message, []);
     let place = error.position.map(|position| SourceLocation { name: &source.name, code: &source.code, position });
     let named = |frame: &StackFrame| match frame.file == SCRIPT_NAME {
-        true => StackFrame { file: source.name.clone(), ..frame.clone() },
+        true => StackFrame::new(frame.function.clone(), source.name.clone(), frame.position()),
         false => frame.clone(),
     };
     let stack = error.stack.iter().map(named).collect();

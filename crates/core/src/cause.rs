@@ -124,6 +124,7 @@ impl fmt::Display for MemberPath {
 /// A limit that a program has reached. In JSON an object with `limit`, `used`, `allowed` and `calls`; durations are in
 /// milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct ReachedLimit {
     /// The name of the limit in the options of the protocol, for example `maxCalls`.
     pub limit: &'static str,
@@ -140,6 +141,7 @@ pub struct ReachedLimit {
 
 /// The calls that a program had made when its timeout passed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct CallsSoFar {
     /// The number of answered calls.
     pub answered: u64,
@@ -152,6 +154,7 @@ pub struct CallsSoFar {
 
 /// A call that has not been answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Unanswered {
     /// The name of the provider.
     pub provider: String,

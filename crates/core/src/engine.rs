@@ -231,6 +231,7 @@ pub struct Notification {
 
 /// One console line (runner specification, "Logs").
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LogLine {
     /// The console function that was called.
     pub level: LogLevel,
@@ -238,7 +239,14 @@ pub struct LogLine {
     pub text: String,
 }
 
-/// The console functions.
+impl LogLine {
+    /// A line that was logged with this function.
+    pub fn new(level: LogLevel, text: impl Into<String>) -> Self {
+        Self { level, text: text.into() }
+    }
+}
+
+/// The console functions. The code-execution specification fixes them, so that no more are added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // each is the function of that name
 pub enum LogLevel {

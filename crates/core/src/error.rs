@@ -16,7 +16,7 @@ use crate::unawaited::UnawaitedCalls;
 use crate::usage::Usage;
 use crate::value::{SerializationError, TypeMismatch, from_json};
 
-/// The closed set of error codes (runner specification, "Stable Error Codes").
+/// The error codes (runner specification, "Stable Error Codes"). The specification fixes them, so that no more are added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
@@ -79,6 +79,7 @@ impl fmt::Display for ErrorCode {
 /// [`Display`](fmt::Display) writes the code, then the error as [`render`] does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{code}: {}", self.render())]
+#[non_exhaustive]
 pub struct ExecuteError {
     /// The kind of error.
     pub code: ErrorCode,
@@ -192,6 +193,7 @@ const MAX_NAME: usize = 256;
 
 /// One frame of a stack, in the guest's source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct StackFrame {
     /// The function's name, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -205,7 +207,8 @@ pub struct StackFrame {
 }
 
 impl StackFrame {
-    fn new(function: Option<String>, file: impl Into<String>, at: Position) -> Self {
+    /// A frame of `function` at a position in `file`.
+    pub fn new(function: Option<String>, file: impl Into<String>, at: Position) -> Self {
         Self { function, file: file.into(), line: at.line, column: at.column }
     }
 
@@ -258,6 +261,7 @@ pub(crate) fn bounded_stack(frames: impl Iterator<Item = StackFrame>) -> Vec<Sta
 /// `{ok: true, durationMs, logs, result?}` or `{ok: false, durationMs, logs, error}`, with `droppedLogs`, `unawaited` and
 /// `usage`.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ExecuteResult {
     /// The value of the script, `None` for `undefined`; or the error.
     pub outcome: Result<Option<Json>, ExecuteError>,
@@ -274,16 +278,14 @@ pub struct ExecuteResult {
 }
 
 impl ExecuteResult {
+    /// A result with this outcome, and without logs and usage.
+    pub fn new(outcome: Result<Option<Json>, ExecuteError>, duration: Duration) -> Self {
+        Self { outcome, logs: Vec::new(), dropped_logs: 0, unawaited: None, duration, usage: Usage::default() }
+    }
+
     /// The result of an execution that failed before its script ran.
     pub fn failed(error: ExecuteError, duration: Duration) -> Self {
-        Self {
-            outcome: Err(error),
-            logs: Vec::new(),
-            dropped_logs: 0,
-            unawaited: None,
-            duration,
-            usage: Usage::default(),
-        }
+        Self::new(Err(error), duration)
     }
 
     /// Whether the execution succeeded.
@@ -326,6 +328,7 @@ impl ExecuteResult {
 /// Why a result has no value of a Rust type: [`ExecuteResult::value`],
 /// [`CodeExecutionResult::value`](crate::contract::module::CodeExecutionResult::value).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ValueError<E> {
     /// The execution failed, with this error.
     #[error(transparent)]

@@ -178,6 +178,7 @@ pub trait Language: Send + Sync {
 
 /// The language of a module's source (module contract, §3, `language`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+#[non_exhaustive]
 pub enum Dialect {
     /// Standard ECMAScript. Types are syntax errors.
     JavaScript,

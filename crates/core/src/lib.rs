@@ -34,7 +34,7 @@
 //!
 //! use execbox_core::pool::{Acquired, Grant, Output, Pool, PoolOptions, Rejected};
 //!
-//! let options = PoolOptions { max_size: 1, queue_timeout: Duration::from_secs(2), ..PoolOptions::default() };
+//! let options = PoolOptions::default().max_size(1).queue_timeout(Duration::from_secs(2));
 //! let mut pool: Pool<(), &str> = Pool::new(options);
 //! assert_eq!(pool.acquire(|| "first", Duration::ZERO), Ok(Acquired::Granted(Grant::Start)));
 //! assert!(matches!(pool.acquire(|| "second", Duration::ZERO), Ok(Acquired::Waiting { .. })));
@@ -66,6 +66,7 @@ pub mod names;
 pub mod pool;
 pub mod program;
 pub mod protocol;
+mod setters;
 pub mod stack;
 pub mod text;
 pub mod unawaited;

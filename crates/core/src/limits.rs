@@ -55,7 +55,7 @@ pub enum Wire {
     Never,
 }
 
-/// The value of a limit.
+/// The value of a limit: a time or a count, and nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Amount {
     /// The value of a limit in [`Unit::Time`].
@@ -153,8 +153,18 @@ macro_rules! limits {
     )*) => {
         /// Limits of one execution or run (runner specification, `ExecutorRuntimeOptions`).
         ///
-        /// Fields may be added: write `Limits { timeout, ..Limits::default() }`. `None` is no limit.
+        /// `None` is no limit.
+        ///
+        /// ```
+        /// use std::time::Duration;
+        ///
+        /// use execbox_core::program::Limits;
+        ///
+        /// let limits = Limits::default().timeout(Duration::from_secs(1)).max_calls(20);
+        /// assert_eq!((limits.max_calls, limits.memory_bytes), (Some(20), 64 << 20));
+        /// ```
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[non_exhaustive]
         pub struct Limits {
             $($(#[doc = $doc])* pub $field: $type,)*
         }
@@ -281,6 +291,22 @@ limits! {
 }
 
 impl Limits {
+    crate::setters! {
+        timeout: Duration,
+        memory_bytes: u64,
+        host_memory_bytes: impl Into<Option<u64>>,
+        cpu_time: impl Into<Option<Duration>>,
+        cpu_time_before_calls: impl Into<Option<Duration>>,
+        host_wait: impl Into<Option<Duration>>,
+        max_calls: impl Into<Option<u64>>,
+        max_calls_in_flight: usize,
+        max_bytes_in: impl Into<Option<u64>>,
+        max_bytes_out: impl Into<Option<u64>>,
+        max_log_lines: usize,
+        max_log_chars: usize,
+        max_source_bytes: usize,
+    }
+
     /// No limits, for [`capped_by`](Self::capped_by).
     pub fn unlimited() -> Self {
         let mut limits = Self::default();

@@ -7,6 +7,7 @@ use crate::program::Namespace;
 
 /// One provider: a global object in guest code whose members are its tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ProviderManifest {
     /// The name of the global.
     pub name: String,
@@ -19,6 +20,7 @@ pub struct ProviderManifest {
 
 /// One tool of a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ToolManifest {
     /// The name in guest code.
     pub safe_name: String,
@@ -26,6 +28,20 @@ pub struct ToolManifest {
     pub original_name: String,
     /// A description for models.
     pub description: Option<String>,
+}
+
+impl ToolManifest {
+    /// A tool without a description.
+    pub fn new(safe_name: impl Into<String>, original_name: impl Into<String>) -> Self {
+        Self { safe_name: safe_name.into(), original_name: original_name.into(), description: None }
+    }
+
+    /// Sets the description.
+    #[must_use]
+    pub fn description(mut self, description: impl Into<Option<String>>) -> Self {
+        self.description = description.into();
+        self
+    }
 }
 
 impl ProviderManifest {

@@ -69,6 +69,7 @@ pub(crate) fn is_function_name(name: &str) -> bool {
 
 /// Why a provider's name is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ProviderNameError {
     /// Not an identifier, or one with hidden characters.
     #[error(

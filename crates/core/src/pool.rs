@@ -22,10 +22,11 @@ use std::time::Duration;
 /// ```
 /// use execbox_core::pool::PoolOptions;
 ///
-/// let options = PoolOptions { max_size: 2, ..PoolOptions::default() };
+/// let options = PoolOptions::default().max_size(2);
 /// assert_eq!((options.min_size, options.queue_limit), (0, 1000));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PoolOptions {
     /// The largest number of runners. Default 0, for which executors take the number of cores, at most 4; a [`Pool`] without
     /// an executor takes 1.
@@ -38,6 +39,16 @@ pub struct PoolOptions {
     pub queue_limit: usize,
     /// The time after which a waiting request is rejected with [`Rejected::QueueTimeout`]. Default 30 s.
     pub queue_timeout: Duration,
+}
+
+impl PoolOptions {
+    crate::setters! {
+        max_size: usize,
+        min_size: usize,
+        idle_timeout: Duration,
+        queue_limit: usize,
+        queue_timeout: Duration,
+    }
 }
 
 impl Default for PoolOptions {

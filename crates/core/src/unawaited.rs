@@ -16,6 +16,7 @@ pub const MAX_PLACES: usize = 8;
 /// [`Display`](fmt::Display) writes a sentence for the author of the program.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct UnawaitedCalls {
     /// The number of calls that were answered after a script had returned, which it waited for. Runs do not wait.
     pub waited_for: u64,
@@ -26,7 +27,8 @@ pub struct UnawaitedCalls {
 }
 
 /// A tool, or a function of the host, and a line of the program that called it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct CallPlace {
     /// The name of the provider. In a run, the specifier of the bridged module; empty for a global.
     pub provider: String,

@@ -17,6 +17,7 @@ use crate::text::bytes_text;
 /// reports, a host keeps only what it cannot measure itself, at most as much as is possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
 pub struct Usage {
     /// The CPU time that the guest computed. In JSON `cpuMs`.
     #[serde(rename = "cpuMs", with = "millis", skip_serializing_if = "Option::is_none")]
@@ -43,6 +44,18 @@ pub struct Usage {
 }
 
 impl Usage {
+    crate::setters! {
+        cpu_time: impl Into<Option<Duration>>,
+        host_wait: impl Into<Option<Duration>>,
+        calls: u64,
+        peak_calls_in_flight: u64,
+        bytes_in: u64,
+        bytes_out: u64,
+        source_bytes: u64,
+        peak_memory_bytes: impl Into<Option<u64>>,
+        peak_host_memory_bytes: impl Into<Option<u64>>,
+    }
+
     /// Whether the program has made a call or a report, or has returned a result.
     pub fn has_effects(&self) -> bool {
         self.calls > 0 || self.bytes_out > 0

@@ -24,7 +24,7 @@ fn ms(ms: u64) -> Duration {
 }
 
 fn request(limits: Limits) -> Request {
-    let tool = ToolManifest { safe_name: "echo".into(), original_name: "echo".into(), description: None };
+    let tool = ToolManifest::new("echo", "echo");
     let provider = ProviderManifest::new("tools", vec![tool], "");
     Request {
         code: "return 1".into(),
@@ -56,8 +56,8 @@ fn waiting(limits: Limits) -> Execution<Script> {
 
 #[test]
 fn nothing_that_a_late_program_did_is_passed_on() {
-    let mut execution = execution(Limits { timeout: ms(100), ..Limits::default() });
-    let line = || Event::Log(LogLine { level: LogLevel::Log, text: "a".into() });
+    let mut execution = execution(Limits::default().timeout(ms(100)));
+    let line = || Event::Log(LogLine::new(LogLevel::Log, "a"));
     assert!(matches!(execution.handle_event(line(), &|| ms(109)), Ok(Action::Notify(_))));
     assert_eq!(execution.handle_event(line(), &|| ms(110)).unwrap_err(), Stop::TimedOut);
     assert_eq!(execution.handle_timeout(ms(110)), Err(Stop::TimedOut));
@@ -96,7 +96,7 @@ fn a_program_with_a_timer_is_not_stuck() {
 
 #[test]
 fn a_wait_ends_when_it_is_answered_or_the_guest_computes() {
-    let limits = Limits { host_wait: Some(ms(50)), ..Limits::default() };
+    let limits = Limits::default().host_wait(ms(50));
     let mut answered = waiting(limits);
     assert_eq!(answered.next_timeout(), Some(ms(60)));
     answered.handle_answer(CallId(1), Ok(None), ms(40)).unwrap();
@@ -115,27 +115,27 @@ fn a_wait_ends_when_it_is_answered_or_the_guest_computes() {
 
 #[test]
 fn an_answer_after_the_limit_on_waiting_is_not_received() {
-    let mut execution = waiting(Limits { host_wait: Some(ms(50)), ..Limits::default() });
+    let mut execution = waiting(Limits::default().host_wait(ms(50)));
     let stop = execution.handle_answer(CallId(1), Ok(None), ms(60)).unwrap_err();
     assert_eq!(stop, Stop::Limit(LimitError::HostWait { used: ms(50), limit: ms(50) }));
 }
 
 #[test]
 fn a_pause_comes_too_late_after_the_timeout() {
-    let mut execution = waiting(Limits { timeout: ms(100), ..Limits::default() });
+    let mut execution = waiting(Limits::default().timeout(ms(100)));
     assert_eq!(execution.set_paused(true, ms(110)), Err(Stop::TimedOut));
 }
 
 #[test]
 fn what_a_guest_cannot_take_in_is_bounded_by_its_memory() {
-    let execution = execution(Limits { memory_bytes: 1000, ..Limits::default() });
+    let execution = execution(Limits::default().memory_bytes(1000));
     assert_eq!(execution.handle_unread(1000), Ok(()));
     assert_eq!(execution.handle_unread(1001), Err(Stop::HostMemory(NoRoom::Answers)));
 }
 
 #[test]
 fn compiling_takes_the_time_of_the_program() {
-    let limits = Limits { timeout: ms(100), cpu_time: Some(ms(20)), ..Limits::default() };
+    let limits = Limits::default().timeout(ms(100)).cpu_time(ms(20));
     let invalid = || Request { providers: vec![request(limits).providers[0].clone(); 2], ..request(limits) };
     let failure = |now: u64, cpu: u64, stopped: Option<Stop>| {
         let (now, cpu, stopped) = (|| ms(now), || ms(cpu), || stopped.clone());

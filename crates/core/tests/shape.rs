@@ -169,7 +169,7 @@ fn an_engine_bound_to_a_thread_implements_the_same_interface() {
 // ---- The script contract, as functions -----------------------------------------------------------
 
 fn manifest() -> ProviderManifest {
-    let tool = |name: &str| ToolManifest { safe_name: name.into(), original_name: name.into(), description: None };
+    let tool = |name: &str| ToolManifest::new(name, name);
     ProviderManifest::new("tools", vec![tool("echo"), tool("other")], "")
 }
 
@@ -188,7 +188,7 @@ fn script(moves: &str) -> (Box<dyn Guest>, Script) {
 }
 
 fn function(namespace: &str, name: &str) -> ScriptFunction {
-    ScriptFunction { namespace: namespace.into(), name: name.into(), code: "return 1".into() }
+    ScriptFunction::new(namespace, name, "return 1")
 }
 
 fn with_functions(functions: Vec<ScriptFunction>) -> Result<(Program, Script), ExecuteError> {
@@ -397,7 +397,7 @@ fn an_uncaught_error_has_name_position_and_a_bounded_stack() {
     assert_eq!((error.message.as_str(), error.name.as_deref()), (thrown.message.as_str(), Some("TypeError")));
     assert_eq!(error.position, Some(Position { line: 1, column: 7 }));
     assert_eq!(error.stack.len(), 8, "the innermost");
-    let StackFrame { function, file, line, column } = &error.stack[1];
+    let StackFrame { function, file, line, column, .. } = &error.stack[1];
     assert_eq!((file.as_str(), *line, *column), ("<script>", 2, 7));
     assert_eq!(function.as_ref().unwrap().chars().count(), 257, "cut, with a mark");
 

@@ -112,7 +112,7 @@ fn inconsistent_graphs_are_errors() {
         let root = graph.add(node);
         graph.set_root(root);
         let path = "answer".to_owned();
-        assert_eq!(graph.to_value("answer").unwrap_err(), SerializationError { path, reason });
+        assert_eq!(graph.to_value("answer").unwrap_err(), SerializationError::new(path, reason));
     }
 }
 
@@ -233,7 +233,7 @@ fn invalid_tags_are_errors_with_their_path() {
         (json!({"$map": [[1]]}), "args", invalid("$map", "an array of [key, value]")),
     ] {
         let error = Graph::from_tagged_json(&json, "args").unwrap_err();
-        assert_eq!(error, SerializationError { path: path.to_owned(), reason }, "{json}");
+        assert_eq!(error, SerializationError::new(path, reason), "{json}");
     }
 }
 

@@ -50,7 +50,7 @@ impl Subject {
     pub(crate) fn start(self, binary: &Binary, max_programs: Option<usize>) -> Result<Started, ToolError> {
         let failed = |error: LoadError| ToolError::Start(error.to_string());
         let pool = PoolOptions::default();
-        let pool = PoolOptions { max_size: max_programs.unwrap_or(pool.max_size), ..pool };
+        let pool = pool.max_size(max_programs.unwrap_or(pool.max_size));
         let mut listening = None;
         let executor: Arc<dyn Executor> = match self.kind {
             Kind::Inline => Arc::new(match max_programs {

@@ -326,7 +326,7 @@ struct Program {
 impl Program {
     #[allow(clippy::cast_precision_loss)] // sizes are far below 2^52
     fn new(curve: Curve, size: usize) -> Result<Self, ToolError> {
-        let limits = Limits { timeout: TIMEOUT, ..Limits::default() };
+        let limits = Limits::default().timeout(TIMEOUT);
         let new = |code: String, result, limits| Self {
             request: ExecuteRequest::new(code).limits(limits),
             size,
@@ -340,12 +340,12 @@ impl Program {
             }
             Curve::LogLines => {
                 let code = format!("for (let i = 0; i < {size}; i++) console.log('line ' + i); 1");
-                let limits = Limits { max_log_lines: size, max_log_chars: 64 << 20, ..limits };
+                let limits = limits.max_log_lines(size).max_log_chars(64 << 20);
                 Self { log_lines: size, ..new(code, 1.0, limits) }
             }
             Curve::PendingCalls => {
                 let code = format!("(await Promise.all(Array.from({{ length: {size} }}, () => tools.meet()))).length");
-                let program = new(code, size as f64, Limits { max_calls_in_flight: size, ..limits });
+                let program = new(code, size as f64, limits.max_calls_in_flight(size));
                 Self { request: program.request.provider(meeting(size, || {})), ..program }
             }
             _ => {

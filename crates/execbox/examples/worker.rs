@@ -19,7 +19,7 @@ fn describe(result: &ExecuteResult) -> String {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let executor = WorkerExecutor::new()?; // as many threads as cores, at most 4
-    let limits = Limits { timeout: Duration::from_secs(10), memory_bytes: 32 << 20, ..Limits::default() };
+    let limits = Limits::default().timeout(Duration::from_secs(10)).memory_bytes(32 << 20);
     let request = |code: &str| ExecuteRequest::new(code).limits(limits);
 
     // Each runs on a thread of its own; one that waits for a thread is queued.

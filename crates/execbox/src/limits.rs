@@ -17,14 +17,12 @@ pub(crate) struct SingleLimits {
 impl SingleLimits {
     /// `limits`, with these in their places.
     pub(crate) fn in_place_of(&self, limits: &Limits) -> Limits {
-        Limits {
-            timeout: self.timeout.unwrap_or(limits.timeout),
-            cpu_time: self.cpu_time.or(limits.cpu_time),
-            memory_bytes: self.memory_bytes.unwrap_or(limits.memory_bytes),
-            max_calls: self.max_calls.or(limits.max_calls),
-            max_log_lines: self.max_log_lines.unwrap_or(limits.max_log_lines),
-            ..*limits
-        }
+        limits
+            .timeout(self.timeout.unwrap_or(limits.timeout))
+            .cpu_time(self.cpu_time.or(limits.cpu_time))
+            .memory_bytes(self.memory_bytes.unwrap_or(limits.memory_bytes))
+            .max_calls(self.max_calls.or(limits.max_calls))
+            .max_log_lines(self.max_log_lines.unwrap_or(limits.max_log_lines))
     }
 }
 

@@ -71,11 +71,7 @@ impl ExecuteRequest {
     /// ```
     /// use execbox::{ExecuteRequest, ScriptFunction};
     ///
-    /// let total = ScriptFunction {
-    ///     namespace: "lib".to_owned(),
-    ///     name: "total".to_owned(),
-    ///     code: "return input.reduce((sum, order) => sum + order.price, 0)".to_owned(),
-    /// };
+    /// let total = ScriptFunction::new("lib", "total", "return input.reduce((sum, order) => sum + order.price, 0)");
     /// let request = ExecuteRequest::new("await lib.total([{ price: 2 }, { price: 3 }])").functions([total]);
     /// ```
     pub fn functions(mut self, functions: impl IntoIterator<Item = ScriptFunction>) -> Self {
@@ -141,7 +137,7 @@ impl ExecuteRequest {
     ///
     /// use execbox::{ExecuteRequest, Limits};
     ///
-    /// let limits = Limits { max_calls: Some(20), ..Limits::default() };
+    /// let limits = Limits::default().max_calls(20);
     /// // The timeout is 1 s, whatever comes first.
     /// let request = ExecuteRequest::new("await shop.list()").timeout(Duration::from_secs(1)).limits(limits);
     /// ```

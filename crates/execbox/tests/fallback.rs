@@ -105,7 +105,7 @@ impl Two {
 
 /// Limits with a timeout that a busy machine does not reach.
 fn generous() -> Limits {
-    Limits { timeout: Duration::from_mins(5), ..Limits::default() }
+    Limits::default().timeout(Duration::from_mins(5))
 }
 
 #[tokio::test]
@@ -180,12 +180,12 @@ async fn lines_of_a_program_that_ends_within_the_budget_are_shown() {
 #[tokio::test]
 async fn limits_hold_for_both_attempts_together() {
     let two = Two::new();
-    let limits = Limits { cpu_time: Some(BUDGET / 2), ..generous() };
+    let limits = generous().cpu_time(BUDGET / 2);
     let error = two.execute("for (;;);", limits).await.outcome.unwrap_err();
     assert!(error.message.contains("its limit is 25 ms: compute less, or raise cpu_time"), "{error}");
     assert_eq!(two.counts(), [1, 0], "the limit is lower than the budget");
 
-    let limits = Limits { cpu_time: Some(4 * BUDGET), ..generous() };
+    let limits = generous().cpu_time(4 * BUDGET);
     let result = two.execute("for (;;);", limits).await;
     assert_eq!((result.error().unwrap().code, two.counts()), (ErrorCode::Timeout, [2, 1]));
     let error = result.error().unwrap();
@@ -196,7 +196,7 @@ async fn limits_hold_for_both_attempts_together() {
     let used = result.usage.cpu_time.unwrap();
     assert!(used > 4 * BUDGET && used < 6 * BUDGET, "{used:?}");
 
-    let limits = Limits { timeout: Duration::from_secs(1), ..generous() };
+    let limits = generous().timeout(Duration::from_secs(1));
     let result = two.execute("for (;;);", limits).await;
     let error = result.outcome.unwrap_err();
     assert_eq!(error.message, "Execution timed out after 1000 ms");

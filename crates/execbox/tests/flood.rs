@@ -74,7 +74,7 @@ async fn execute_with(runner: Runner, tool: &str, input: &str) -> (ExecuteResult
     // Calls that hang exceed the budget of the host, and a runner that reads finishes, also on a slow machine.
     let times_out = runner == Runner::NeverReads && tool != "hang";
     let timeout = Duration::from_secs(if times_out { 1 } else { 300 });
-    let limits = Limits { timeout, memory_bytes: 1 << 20, ..Limits::default() };
+    let limits = Limits::default().timeout(timeout).memory_bytes(1 << 20);
     let before = resident_kib().unwrap_or_default();
     let execution = executor.execute(ExecuteRequest::new("1").provider(tools).limits(limits));
     let mut peak = before;

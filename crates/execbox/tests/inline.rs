@@ -18,7 +18,7 @@ fn later() -> Provider {
 
 /// A timeout that no test here reaches on a busy machine.
 fn generous_limits() -> Limits {
-    Limits { timeout: Duration::from_mins(10), ..Limits::default() }
+    Limits::default().timeout(Duration::from_mins(10))
 }
 
 #[tokio::test]

@@ -10,14 +10,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Limits that differ from the defaults, and from those that the tests set alone.
 fn together() -> Limits {
-    Limits {
-        timeout: 7 * SECOND,
-        cpu_time: Some(3 * SECOND),
-        memory_bytes: 32 << 20,
-        max_calls: Some(9),
-        max_log_lines: 7,
-        ..Limits::default()
-    }
+    Limits::default().timeout(7 * SECOND).cpu_time(3 * SECOND).memory_bytes(32 << 20).max_calls(9).max_log_lines(7)
 }
 
 /// A limit that is set alone, before the limits that are set together, and after them.

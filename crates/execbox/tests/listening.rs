@@ -28,7 +28,7 @@ async fn runner(address: &str) -> (Address, Reported) {
 async fn message(address: &str, token: Option<&str>, code: &str) -> String {
     let token = token.map(|token| Token::new(token).unwrap());
     let executor = RemoteExecutor::with_address(address.parse().unwrap(), token);
-    let limits = Limits { timeout: Duration::from_mins(10), ..Limits::default() };
+    let limits = Limits::default().timeout(Duration::from_mins(10));
     let result = executor.execute(ExecuteRequest::new(code).limits(limits)).await;
     let error = result.outcome.unwrap_err();
     assert_eq!(error.code, ErrorCode::InternalError);

@@ -69,11 +69,11 @@ fn runner(engine: impl Engine + 'static) -> Runner {
 }
 
 fn one() -> PoolOptions {
-    PoolOptions { max_size: 1, ..PoolOptions::default() }
+    PoolOptions::default().max_size(1)
 }
 
 fn execution(moves: &str, timeout_ms: u64) -> ExecuteRequest {
-    ExecuteRequest::new(moves).limits(Limits { timeout: Duration::from_millis(timeout_ms), ..Limits::default() })
+    ExecuteRequest::new(moves).limits(Limits::default().timeout(Duration::from_millis(timeout_ms)))
 }
 
 /// A program that waits for a call.
@@ -152,8 +152,7 @@ async fn a_worker_that_never_returns_is_abandoned_and_replaced() {
 
 #[tokio::test]
 async fn overload_is_rejected_with_a_typed_reason() {
-    let (executor, threads) =
-        workers(PoolOptions { queue_limit: 1, queue_timeout: Duration::from_millis(50), ..one() });
+    let (executor, threads) = workers(one().queue_limit(1).queue_timeout(Duration::from_millis(50)));
     let (busy, _) = occupy(&executor, &threads).await;
     let (timed_out, rejected_at_once) = tokio::join!(run(&executor, "return 1"), run(&executor, "return 2"));
     assert_eq!(rejected(&rejected_at_once), Some(Rejected::QueueFull { busy: 1, waiting: 1 }));
@@ -168,7 +167,7 @@ async fn overload_is_rejected_with_a_typed_reason() {
 
 #[tokio::test]
 async fn dropped_and_cancelled_waiters_leave_the_queue() {
-    let (executor, threads) = workers(PoolOptions { queue_limit: 1, ..one() });
+    let (executor, threads) = workers(one().queue_limit(1));
     let (busy, token) = occupy(&executor, &threads).await;
     for _ in 0..3 {
         // Dropped or cancelled while it waits: the queue has room for the next request.
@@ -207,7 +206,7 @@ async fn dispose_rejects_waiters_and_waits_for_busy_workers() {
 #[tokio::test]
 async fn prewarm_starts_each_worker_and_idle_workers_time_out() {
     let idle_timeout = Duration::from_mins(10);
-    let options = PoolOptions { max_size: 3, min_size: 1, idle_timeout, ..one() };
+    let options = one().max_size(3).min_size(1).idle_timeout(idle_timeout);
     let (executor, threads) = workers(options);
     executor.prewarm(2).await.unwrap();
     assert_eq!((started(&threads), distinct(&threads)), (2, 2));
@@ -264,7 +263,7 @@ fn an_engine_that_needs_a_process_of_its_own_is_refused_in_this_one() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_requests_on_two_workers_are_each_answered() {
-    let (executor, threads) = workers(PoolOptions { max_size: 2, ..one() });
+    let (executor, threads) = workers(one().max_size(2));
     let started = Instant::now();
     let tasks: Vec<_> = (0..200)
         .map(|i| {
@@ -280,10 +279,10 @@ async fn two_hundred_requests_on_two_workers_are_each_answered() {
 
 #[tokio::test]
 async fn the_limits_of_a_worker_cap_those_of_its_executions() {
-    let max_limits = Limits { memory_bytes: 8 << 20, ..Limits::unlimited() };
+    let max_limits = Limits::unlimited().memory_bytes(8 << 20);
     let executor = WorkerExecutor::builder(Runner::new().unwrap().with_max_limits(max_limits)).unwrap().build();
     let request = ExecuteRequest::new("const all = []; for (;;) all.push({ all })");
-    let result = executor.execute(request.limits(Limits { memory_bytes: 1 << 30, ..Limits::default() })).await;
+    let result = executor.execute(request.limits(Limits::default().memory_bytes(1 << 30))).await;
     let error = result.error().unwrap();
     assert_eq!(error.code, ErrorCode::MemoryLimit);
     assert!(error.message.contains("8 MiB; limits of the runner"), "{}", error.message);

@@ -179,7 +179,7 @@ where
             Ok(StreamTransport::new(reader, writer))
         }
     });
-    let limits = Limits { timeout: Duration::from_millis(timeout_ms), ..Limits::default() };
+    let limits = Limits::default().timeout(Duration::from_millis(timeout_ms));
     let started = Instant::now();
     let result = executor.execute(ExecuteRequest::new("1").limits(limits)).await;
     assert!(started.elapsed() < Duration::from_mins(1));
@@ -244,7 +244,7 @@ async fn a_connection_that_cannot_be_written_to_ends_the_execution_at_once() {
             RemoteExecutor::new(
                 move || async move { Ok(Unwritable { messages: Vec::new(), fails_at_once, id: None }) },
             );
-        let limits = Limits { timeout: Duration::from_mins(10), ..Limits::default() };
+        let limits = Limits::default().timeout(Duration::from_mins(10));
         let result = executor.execute(ExecuteRequest::new("1").limits(limits)).await;
         let error = result.error().unwrap();
         assert_eq!(error.code, ErrorCode::InternalError);
@@ -333,7 +333,7 @@ async fn large_inputs_and_answers_cross_at_once() {
             "const calls = Array.from({{ length: {count} }}, () => tools.double('x'.repeat({len})));
              (await Promise.all(calls)).join('').length"
         );
-        let limits = Limits { timeout: Duration::from_mins(10), memory_bytes: 512 << 20, ..Limits::default() };
+        let limits = Limits::default().timeout(Duration::from_mins(10)).memory_bytes(512 << 20);
         let result = executor.execute(ExecuteRequest::new(code).provider(tools.clone()).limits(limits)).await;
         assert_eq!(result.outcome, Ok(Some(json!(2 * count * len))), "{count} calls of {len} bytes");
     }
@@ -355,7 +355,7 @@ const ABORTING: &str = r#"
 #[tokio::test]
 async fn a_child_that_its_guest_ended_is_replaced_and_its_exit_code_tells_the_memory_limit() {
     let executor = ProcessExecutor::new(RunnerCommand::new("/bin/sh").arg("-c").arg(ABORTING));
-    let limits = Limits { timeout: Duration::from_mins(1), memory_bytes: 32 << 20, ..Limits::default() };
+    let limits = Limits::default().timeout(Duration::from_mins(1)).memory_bytes(32 << 20);
     let execute = async |code: &str| executor.execute(ExecuteRequest::new(code).limits(limits)).await;
     let error = execute("exhaust").await.outcome.unwrap_err();
     assert_eq!(

@@ -14,8 +14,8 @@ use execbox::events::{CallEnd, EventKind, ExecutionEnd, LogEntry, Observer};
 use execbox::policy::{Approval, Approver, Decision, Policy, ProposedCall};
 use execbox::transport::{Received, StreamTransport, Transport};
 use execbox::{
-    CancellationToken, Executor, InlineExecutor, Limits, LogLevel, PoolOptions, Provider, Rejected, RemoteExecutor,
-    Runner, Tool, WorkerExecutor,
+    CancellationToken, Executor, InlineExecutor, LogLevel, PoolOptions, Provider, Rejected, RemoteExecutor, Runner,
+    Tool, WorkerExecutor,
 };
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join_all};
@@ -264,7 +264,7 @@ async fn values_too_deep_for_json_cross_without_attachments() {
 async fn terminate_and_the_safety_cap_end_a_run_on_every_executor() {
     for (name, executor) in executors() {
         for source in ["for (;;);", "await never", "let n = 3n; for (;;) n *= n"] {
-            let limits = Limits { memory_bytes: 1 << 30, ..CodeExecutionOptions::default_limits() };
+            let limits = CodeExecutionOptions::default_limits().memory_bytes(1 << 30);
             let never = HostValue::promise(std::future::pending());
             let run = executor.run_code(source, CodeExecutionOptions::new().limits(limits).global("never", never));
             tokio::time::sleep(Duration::from_millis(30)).await;
@@ -424,7 +424,7 @@ async fn a_protocol_violation_ends_the_run_with_an_internal_error() {
 
 #[tokio::test]
 async fn a_rejected_run_has_a_typed_reason_that_a_guest_cannot_forge() {
-    let pool = PoolOptions { max_size: 1, queue_limit: 0, ..PoolOptions::default() };
+    let pool = PoolOptions::default().max_size(1).queue_limit(0);
     let executor = WorkerExecutor::builder(Runner::new().unwrap()).unwrap().pool(pool).build();
     let busy = executor.run_code("for (;;);", CodeExecutionOptions::new());
     tokio::time::sleep(Duration::from_millis(100)).await;

@@ -238,7 +238,7 @@ async fn a_guest_that_waits_for_a_limited_time_is_not_polled_meanwhile() {
     let executor = WorkerExecutor::with_engine(Arc::new(engine), Arc::new(Moves)).unwrap();
     let hang = Tool::new("hang", async |_, _| std::future::pending::<Result<Json, ToolError>>().await);
     let provider = Provider::builder("tools").tool(hang).build().unwrap();
-    let limits = Limits { host_wait: Some(Duration::from_millis(200)), ..Limits::default() };
+    let limits = Limits::default().host_wait(Duration::from_millis(200));
     let request = ExecuteRequest::new("call hang null\nawait").limits(limits).provider(provider);
     let error = executor.execute(request).await.outcome.unwrap_err();
     assert!(error.message.contains("host_wait"), "{error}");

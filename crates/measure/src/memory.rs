@@ -22,7 +22,7 @@ pub async fn meet(
     let meeting = meeting(count, at_meeting);
     let mut programs = JoinSet::new();
     for _ in 0..count {
-        let limits = Limits { timeout: TIMEOUT, ..Limits::default() };
+        let limits = Limits::default().timeout(TIMEOUT);
         let request = ExecuteRequest::new("await tools.meet()").provider(meeting.clone()).limits(limits);
         let executor = Arc::clone(executor);
         programs.spawn(async move { executor.execute(request).await });

@@ -81,7 +81,7 @@ fn script(engine: &QuickJs) -> Outcome {
 
 /// Runs to the end, and answers every call with `undefined`.
 fn drive(engine: &QuickJs, source: Source) -> Outcome {
-    let limits = Limits { memory_bytes: 256 << 20, ..Limits::default() };
+    let limits = Limits::default().memory_bytes(256 << 20);
     let mut guest = engine.start(Program::new(source, Vec::new(), limits)).expect("there is room");
     let mut events = Vec::new();
     loop {

@@ -181,7 +181,7 @@ fn show(time: Duration) -> String {
 /// Runs a program to its end, and returns its peak memory in KiB.
 fn run(engine: &QuickJs, body: &str) -> u64 {
     let source = Source::Script { name: "<script>".into(), code: body.into() };
-    let limits = Limits { memory_bytes: MEMORY, ..Limits::default() };
+    let limits = Limits::default().memory_bytes(MEMORY);
     let mut guest = engine.start(Program::new(source, Vec::new(), limits)).expect("there is room");
     let turn = loop {
         if let Poll::Ready(turn) = guest.poll_turn(&mut Context::from_waker(Waker::noop())) {

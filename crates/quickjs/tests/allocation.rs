@@ -137,7 +137,7 @@ fn churn(make: &str, sizes: &str, slots: u32, ms: u64) -> String {
 
 #[test]
 fn peak_memory_stays_within_what_the_values_need() {
-    let limits = Limits { memory_bytes: 128 << 20, ..Limits::default() };
+    let limits = Limits::default().memory_bytes(128 << 20);
     let mut faults = Vec::new();
     for kind in KINDS {
         for size in SIZES {
@@ -169,7 +169,7 @@ fn freed_memory_is_reused() {
     let make = format!("(makes => size => makes[random(makes.length)](size))([{}])", makes.join(", "));
     // Sizes of every order of magnitude, equally likely.
     let body = churn(&make, "1 << 3 + random(16)", 100, run_ms() * 4);
-    let limits = Limits { memory_bytes: 64 << 20, ..Limits::default() };
+    let limits = Limits::default().memory_bytes(64 << 20);
     // Three quarters of the limit in one block, repeatedly, with fragmented memory in between.
     let body = format!("{body} for (let i = 0; i < 3; i++) new Uint8Array(48 << 20).fill(1); return [made]");
     let (numbers, peak) = run(&body, limits).unwrap_or_else(|outcome| panic!("{outcome:?}"));
@@ -183,7 +183,7 @@ fn the_memory_limit_holds_for_allocations_of_every_kind() {
             "const make = {}; const all = []; for (let size = 64;; size = size * 5 % 300007) all.push(make(size))",
             kind.make
         );
-        let outcome = run(&body, Limits { memory_bytes: 8 << 20, ..Limits::default() });
+        let outcome = run(&body, Limits::default().memory_bytes(8 << 20));
         assert_eq!(*outcome.unwrap_err(), Outcome::OutOfMemory, "{}", kind.name);
     }
 }
@@ -221,7 +221,7 @@ fn arrays_stay_compact_when_elements_are_inserted_and_removed() {
 /// Regression: appending and prepending took quadratic time, because every few dozen pieces rebalanced the whole rope.
 #[test]
 fn strings_grow_in_linear_time() {
-    let limits = Limits { memory_bytes: 256 << 20, ..Limits::default() };
+    let limits = Limits::default().memory_bytes(256 << 20);
     for body in [
         "let s = ''; for (let i = 0; i < 60000; i++) s += 'x'.repeat(1000); return [s.length]",
         "let s = ''; for (let i = 0; i < 60000; i++) s = 'x'.repeat(1000) + s; return [s.length]",
@@ -254,5 +254,5 @@ fn ropes_equal_the_concatenation_of_their_pieces() {
             for (const [made, expected] of kept) if (made !== expected || made.length !== expected.length) return [round, made.length, expected.length];
         }
         return []";
-    assert_eq!(run(body, Limits { memory_bytes: 256 << 20, ..Limits::default() }).unwrap().0, [0.0; 0]);
+    assert_eq!(run(body, Limits::default().memory_bytes(256 << 20)).unwrap().0, [0.0; 0]);
 }

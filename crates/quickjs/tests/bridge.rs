@@ -256,7 +256,7 @@ fn notifications_and_calls_arrive_in_order() {
 
 #[test]
 fn logs_accept_any_value_and_are_cut_and_notifications_count_against_the_limit() {
-    let limits = Limits { max_log_lines: 3, max_log_chars: 200, memory_bytes: 1 << 20, ..Limits::default() };
+    let limits = Limits::default().max_log_lines(3).max_log_chars(200).memory_bytes(1 << 20);
     let with_limits = |code: &str| {
         let mut program = program(code, vec![]);
         program.limits = limits;

@@ -629,7 +629,7 @@ fn a_guest_cannot_forge_frames() {
 
 #[test]
 fn memory_is_limited_exactly_and_uncatchably() {
-    let limits = Limits { memory_bytes: 1 << 20, ..Limits::default() };
+    let limits = Limits::default().memory_bytes(1 << 20);
     for body in [
         "const a = []; for (;;) a.push({})",
         "try { const a = []; for (;;) a.push('x'.repeat(1000) + a.length) } catch { return 'caught' }",
@@ -648,7 +648,7 @@ fn memory_is_limited_exactly_and_uncatchably() {
         assert_eq!(run_within(body, limits), Outcome::HostMemory(NoRoom::Calls), "{body}");
     }
     assert!(matches!(run_within("return new ArrayBuffer(1 << 19).byteLength", limits), Outcome::Returned(_)));
-    assert_eq!(run_within("return 1", Limits { memory_bytes: 0, ..limits }), Outcome::OutOfMemory);
+    assert_eq!(run_within("return 1", limits.memory_bytes(0)), Outcome::OutOfMemory);
 }
 
 #[test]
@@ -659,7 +659,7 @@ fn the_memory_limit_is_exact() {
         "return 'x'.repeat(300000).length",
     ] {
         let with_limit = |memory_bytes| {
-            let mut guest = start(body, Limits { memory_bytes, ..Limits::default() });
+            let mut guest = start(body, Limits::default().memory_bytes(memory_bytes));
             (turn(&mut *guest), guest.peak_memory_bytes())
         };
         let (_, peak) = with_limit(64 << 20);
@@ -694,7 +694,7 @@ fn deep_recursion_is_an_error_in_the_guest() {
         "let a = []; for (let i = 0; i < 200000; i++) a = [a]; return structuredClone(a).length",
         "let a = []; for (let i = 0; i < 200000; i++) a = [a]; console.log(a); return 1",
     ] {
-        let outcome = run_within(body, Limits { memory_bytes: 256 << 20, ..Limits::default() });
+        let outcome = run_within(body, Limits::default().memory_bytes(256 << 20));
         assert!(
             matches!(&outcome, Outcome::Returned(_) | Outcome::StackOverflow)
                 || matches!(&outcome, Outcome::Threw(t) if ["RangeError", "InternalError", "SyntaxError"].contains(&t.name.as_str())),
@@ -721,7 +721,7 @@ fn every_loop_can_be_interrupted() {
         "throw { get message() { for (;;); } }",
         "console.log({ toJSON() { for (;;); } })",
     ] {
-        let mut guest = start(body, Limits { memory_bytes: 200 << 20, ..Limits::default() });
+        let mut guest = start(body, Limits::default().memory_bytes(200 << 20));
         let interrupt = guest.interrupt();
         let puller = thread::spawn(move || {
             thread::sleep(Duration::from_millis(20));
@@ -790,7 +790,7 @@ fn a_running_guest_can_be_dropped() {
 
 #[test]
 fn logs_are_cut_at_once_and_further_arguments_are_not_formatted() {
-    let limits = Limits { max_log_lines: 2, max_log_chars: 5, ..Limits::default() };
+    let limits = Limits::default().max_log_lines(2).max_log_chars(5);
     let mut guest = start(
         "for (let i = 0; i < 1e5; i++) console.log('abc', i); let ran = false; console.log({ get a() { ran = true } }); return ran",
         limits,
@@ -929,7 +929,7 @@ fn structured_clone_rejects_what_cannot_be_copied() {
 
 #[test]
 fn structured_clone_is_charged_to_the_guest() {
-    let limits = Limits { memory_bytes: 16 << 20, ..Limits::default() };
+    let limits = Limits::default().memory_bytes(16 << 20);
     for body in [
         "const b = new ArrayBuffer(6 << 20); return structuredClone(b).byteLength",
         "const s = ['x'.repeat(6 << 20)]; return structuredClone(s).length",
@@ -960,7 +960,7 @@ fn poisoned_intrinsics_do_not_affect_values() {
 
 #[test]
 fn encoded_results_do_not_count_against_the_memory_limit() {
-    let limits = Limits { memory_bytes: 8 << 20, ..Limits::default() };
+    let limits = Limits::default().memory_bytes(8 << 20);
     let outcome = run_within("return 'x'.repeat(5_000_000)", limits);
     assert!(matches!(outcome, Outcome::Returned(_)), "{outcome:?}");
 }

@@ -359,7 +359,7 @@ fn ten_thousand_sibling_modules_are_linked() {
         (0..10_000).map(|i| module(&format!("./m{i}.js"), &format!("export default {i}"))).collect();
     let imports: Vec<_> = (0..10_000).map(|i| format!("import m{i} from './m{i}.js';")).collect();
     let mut wide = program(&format!("{}\nexport default m0 + m9999", imports.join("\n")), others);
-    wide.limits = Limits { memory_bytes: 256 << 20, ..Limits::default() };
+    wide.limits = Limits::default().memory_bytes(256 << 20);
     assert_eq!(returned(run(wide)), json!(9999));
 }
 
@@ -372,7 +372,7 @@ fn a_chain_of_modules_ends_in_a_result_or_in_an_error() {
         };
         let mut chain =
             program(&format!("export {{ default }} from './m{}.js'", len - 1), (0..len).map(link).collect());
-        chain.limits = Limits { memory_bytes: 256 << 20, ..Limits::default() };
+        chain.limits = Limits::default().memory_bytes(256 << 20);
         match run(chain) {
             Outcome::Returned(value) => assert_eq!(harness::tagged(&value), json!(0)),
             Outcome::Unlinked(ModuleError::Binding { message }) if may_fail => {
@@ -412,7 +412,7 @@ fn every_loop_can_be_interrupted() {
 fn the_memory_limit_applies_to_modules_before_they_run() {
     let small = |code: &str, others: Vec<Module>| {
         let mut program = program(code, others);
-        program.limits = Limits { memory_bytes: 1 << 20, ..Limits::default() };
+        program.limits = Limits::default().memory_bytes(1 << 20);
         run(program)
     };
     assert_eq!(small("const a = []; try { for (;;) a.push({}) } catch {}", vec![]), Outcome::OutOfMemory);

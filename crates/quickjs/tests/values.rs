@@ -315,14 +315,14 @@ fn getters_may_change_what_is_being_copied() {
 fn deep_values_need_no_stack() {
     let deep = "let a = []; for (let i = 0; i < 300000; i++) a = i % 3 ? [a] : i % 2 ? new Map([[a, 1]]) : { a }; export default a";
     let mut huge = program(deep, vec![]);
-    huge.limits = Limits { memory_bytes: 512 << 20, ..Limits::default() };
+    huge.limits = Limits::default().memory_bytes(512 << 20);
     let Outcome::Returned(made) = run(huge) else { panic!() };
     let mut back = program("export default (v) => v", vec![]);
     let mut args = made.to_graph("made", BUDGET).unwrap();
     let array = args.array([args.root().clone()]);
     args.set_root(array);
     modules(&mut back).args = args.to_value("args").unwrap();
-    back.limits = Limits { memory_bytes: 512 << 20, ..Limits::default() };
+    back.limits = Limits::default().memory_bytes(512 << 20);
     let Outcome::Returned(back) = run(back) else { panic!() };
     assert_eq!(back.as_bytes(), made.as_bytes());
 }
@@ -363,7 +363,7 @@ fn the_memory_limit_counts_payloads_exactly() {
             if code.contains("=>") {
                 modules(&mut program).args = value(&json!([{"$bytes": "A".repeat(400_000)}]));
             }
-            program.limits = Limits { memory_bytes, ..Limits::default() };
+            program.limits = Limits::default().memory_bytes(memory_bytes);
             let mut guest = engine().start(program).unwrap();
             (turn(&mut *guest), guest.peak_memory_bytes())
         };

@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::time::Duration;
 
+use execbox::InlineExecutor;
 use execbox::code::{CodeExecutionOptions, CodeExecutionResult};
-use execbox::{InlineExecutor, Limits};
 use execbox_thread::ThreadStore;
 
 #[tokio::main(flavor = "current_thread")]
@@ -24,7 +24,7 @@ pub(crate) async fn run_with_deadline(code: &str, budget: Duration) -> Result<Co
     thread.write_file("/data/input.json", r#"{"rows": [1, 2, 3]}"#).await?;
 
     let input = String::from_utf8(thread.read_file("/data/input.json").await?)?;
-    let limits = Limits { memory_bytes: 64 << 20, ..CodeExecutionOptions::default_limits() };
+    let limits = CodeExecutionOptions::default_limits().memory_bytes(64 << 20);
     let options = CodeExecutionOptions::new().limits(limits).global("input", input);
     let mut run = thread.run_code(&InlineExecutor::new()?, code, options);
     if let Ok(result) = tokio::time::timeout(budget, &mut run).await {

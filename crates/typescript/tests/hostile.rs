@@ -774,8 +774,7 @@ fn the_parser_asks_whether_to_stop_within_long_tokens_and_lookups() {
 
 #[test]
 fn compiling_many_short_functions_can_be_stopped() {
-    let function =
-        |at| ScriptFunction { namespace: "own".to_owned(), name: format!("f{at}"), code: "return 1".to_owned() };
+    let function = |at| ScriptFunction::new("own", format!("f{at}"), "return 1");
     let request = Request {
         code: "own.f0()".to_owned(),
         functions: (0..1000).map(function).collect(),

@@ -167,8 +167,7 @@ const LOGS_AND_SORTS: &str = "
 #[test]
 fn events_wake_the_driver_before_a_long_step_of_native_code() {
     let _alone = alone();
-    let mut guest =
-        ENGINE.start(script(LOGS_AND_SORTS, Limits { memory_bytes: 1 << 30, ..Limits::default() })).unwrap();
+    let mut guest = ENGINE.start(script(LOGS_AND_SORTS, Limits::default().memory_bytes(1 << 30))).unwrap();
     let mut events = Vec::new();
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     while events.len() < 2 {

@@ -42,7 +42,7 @@ async fn late_orders_come_out_of_the_server_as_a_program() {
     let command = ChildCommand { program: env!("CARGO_BIN_EXE_shop").into(), ..ChildCommand::default() };
     let upstream = Upstream::open_child("shop", command, UpstreamOptions::default()).await.unwrap();
     // The timeout is long: a busy machine must not change the result.
-    let limits = Limits { timeout: Duration::from_mins(2), ..Limits::default() };
+    let limits = Limits::default().timeout(Duration::from_mins(2));
     let execution = ExecuteRequest::new(include_str!("../late-orders.ts")).provider(upstream.provider()).limits(limits);
     let result = InlineExecutor::new().unwrap().execute(execution).await;
     upstream.close().await;

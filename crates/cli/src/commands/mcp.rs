@@ -622,7 +622,7 @@ fn server_options(arguments: &Arguments) -> Result<ServerOptions, McpError> {
         call_name,
         execute_name,
         code_name,
-        limits: arguments.limits.limits(Limits { timeout: arguments.timeout.0, ..Limits::default() }),
+        limits: arguments.limits.limits(Limits::default().timeout(arguments.timeout.0)),
         max_timeout: arguments.max_timeout.0,
         timers: arguments.timers,
         max_programs: arguments.max_programs.get(),

@@ -137,7 +137,7 @@ impl Job {
     fn new(arguments: Arguments) -> Result<Self, CommandError> {
         let default = if arguments.gateway { GATEWAY_TIMEOUT } else { Limits::default().timeout };
         let timeout = arguments.timeout.map_or(default, |timeout| timeout.0);
-        let limits = arguments.limits.limits(Limits { timeout, ..Limits::default() });
+        let limits = arguments.limits.limits(Limits::default().timeout(timeout));
         let mut executor = ExecutorConfig::read(&arguments.executor, &limits)?;
         if arguments.gateway {
             executor = executor.with_max_programs(PROGRAMS);

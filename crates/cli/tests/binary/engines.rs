@@ -101,9 +101,8 @@ fn what_a_program_did_before_it_exhausts_its_child_is_kept() {
 async fn the_program_after_one_that_exhausts_its_child_gets_another() {
     use execbox::{ErrorCode, ExecuteRequest, Executor as _, Limits, PoolOptions, ProcessExecutor, RunnerCommand};
     let command = RunnerCommand::new(crate::support::transcript::BINARY).args(["runner", "--engine", "v8"]);
-    let executor =
-        ProcessExecutor::builder(command).pool(PoolOptions { max_size: 1, ..PoolOptions::default() }).build();
-    let limits = Limits { memory_bytes: 32 << 20, timeout: std::time::Duration::from_mins(1), ..Limits::default() };
+    let executor = ProcessExecutor::builder(command).pool(PoolOptions::default().max_size(1)).build();
+    let limits = Limits::default().memory_bytes(32 << 20).timeout(std::time::Duration::from_mins(1));
     for _ in 0..5 {
         let code = "console.log('before'); new Array(1e9).fill(0)";
         let exhausted = executor.execute(ExecuteRequest::new(code).limits(limits)).await;

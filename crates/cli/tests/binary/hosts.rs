@@ -76,7 +76,7 @@ impl Listening {
 async fn latency(executor: &RemoteExecutor, executions: usize) -> (Duration, Duration) {
     let mut times = Vec::new();
     for _ in 0..executions {
-        let limits = Limits { timeout: Duration::from_mins(10), ..Limits::default() };
+        let limits = Limits::default().timeout(Duration::from_mins(10));
         let started = Instant::now();
         let result = executor.execute(ExecuteRequest::new("1+1").limits(limits)).await;
         times.push(started.elapsed());
@@ -277,7 +277,7 @@ const EXECUTE_LOOP: &str =
 
 #[tokio::test]
 async fn a_runner_caps_the_limits_of_its_hosts_and_says_so() {
-    let limits = Limits { timeout: Duration::from_mins(10), ..Limits::default() };
+    let limits = Limits::default().timeout(Duration::from_mins(10));
     for (caps, code, expected, note) in [
         (
             &["--max-timeout", "100ms"][..],
@@ -314,7 +314,7 @@ async fn a_runner_caps_the_limits_of_its_hosts_and_says_so() {
 async fn a_program_that_meets_no_limit_is_not_told_of_caps() {
     let runner = listen("tcp:127.0.0.1:0", &["--max-memory", "8MiB"]);
     let executor = runner.executor(None);
-    let limits = Limits { timeout: Duration::from_mins(10), ..Limits::default() };
+    let limits = Limits::default().timeout(Duration::from_mins(10));
     let thrown = executor.execute(ExecuteRequest::new("throw new Error('mine')").limits(limits)).await;
     assert_eq!(thrown.error().unwrap().message, "mine");
     assert_eq!(executor.execute(ExecuteRequest::new("1+1").limits(limits)).await.outcome, Ok(Some(json!(2))));

@@ -302,7 +302,7 @@ fn other_executors_cannot_be_locked() {
 async fn memory_of_a_child_is_bounded_beside_the_memory_limit_of_the_guest() {
     // The guest may use 2 GiB, its process 256 MiB. When that is exhausted, the process has little or no memory for an answer.
     let executor = ProcessExecutor::new(runner().env("MIMALLOC_ARENA_RESERVE", "32MiB").jail_memory(256 << 20));
-    let limits = Limits { memory_bytes: 2 << 30, timeout: Duration::from_mins(10), ..Limits::default() };
+    let limits = Limits::default().memory_bytes(2 << 30).timeout(Duration::from_mins(10));
     let code = "const all = []; for (;;) all.push(new Array(10_000).fill(all.length))";
     let result = executor.execute(ExecuteRequest::new(code).limits(limits)).await;
     let code = result.error().unwrap().code;
@@ -317,7 +317,7 @@ async fn a_child_that_has_more_memory_than_it_may_have_is_ended() {
     let grow = "read request; x=$(head -c 400000000 /dev/zero | tr '\\0' x); sleep 600";
     let child = RunnerCommand::new("/bin/sh").env("PATH", "/usr/bin:/bin").args(["-c", grow]);
     let executor = ProcessExecutor::new(child.jail_memory(64 << 20));
-    let limits = Limits { timeout: Duration::from_mins(5), ..Limits::default() };
+    let limits = Limits::default().timeout(Duration::from_mins(5));
     let result = executor.execute(ExecuteRequest::new("1").limits(limits)).await;
     assert_eq!(result.error().unwrap().code, ErrorCode::MemoryLimit, "{result:?}");
     executor.dispose().await;

@@ -85,7 +85,7 @@ async fn run(executor: &RemoteExecutor, code: &str) -> ExecuteResult {
 
 /// Limits that a busy machine does not reach.
 fn generous_limits() -> Limits {
-    Limits { timeout: Duration::from_mins(10), ..Limits::default() }
+    Limits::default().timeout(Duration::from_mins(10))
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use crate::support::processes;
 /// Limits of programs that log and read large texts, for the slowest machine.
 fn large_limits() -> Limits {
     let timeout = Duration::from_mins(10);
-    Limits { timeout, memory_bytes: 256 << 20, max_log_lines: 100_000, max_log_chars: 100 << 20, ..Limits::default() }
+    Limits::default().timeout(timeout).memory_bytes(256 << 20).max_log_lines(100_000).max_log_chars(100 << 20)
 }
 
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn modules_beyond_the_longest_message_arrive() {
 #[tokio::test]
 async fn a_script_beyond_the_longest_message_is_an_error_that_says_so() {
     let executor = processes(1).build();
-    let limits = Limits { max_source_bytes: 64 << 20, ..large_limits() };
+    let limits = large_limits().max_source_bytes(64 << 20);
     let result = executor.execute(ExecuteRequest::new(" ".repeat(17 << 20)).limits(limits)).await;
     let message = &result.error().unwrap().message;
     assert!(message.contains("at most 16777216; pass shorter sources"), "{message}");

@@ -107,7 +107,7 @@ pub(crate) fn read(group: &str, file: &CaseFile, text: &cases::Case) -> Case {
     let name = format!("{group}/{}: {}", file.name(), text.title);
     // A gateway and a listening runner have budgets of their own, in proportion to the default limits.
     let memory_bytes = if ["hosts", "servers", "clients"].contains(&group) { 64 << 20 } else { 16 << 20 };
-    let mut limits = Limits { memory_bytes, ..Limits::default() };
+    let mut limits = Limits::default().memory_bytes(memory_bytes);
     let (mut given, mut is_module, mut has_many) = (false, false, false);
     let (mut connections, mut arguments, mut code, mut over) = (1, Vec::new(), None, None);
     let (mut executors, mut expected) = (executors(), Expected::default());

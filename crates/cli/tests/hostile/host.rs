@@ -49,7 +49,7 @@ fn wait() {
 }
 
 fn executor_of(name: &str) -> (Arc<dyn Executor>, Option<Listening>) {
-    let pool = PoolOptions { max_size: 1, ..PoolOptions::default() };
+    let pool = PoolOptions::default().max_size(1);
     let executor: Arc<dyn Executor> = match name {
         "inline" => Arc::new(InlineExecutor::new().unwrap()),
         "worker" => Arc::new(WorkerExecutor::builder(Runner::new().unwrap()).unwrap().pool(pool).build()),

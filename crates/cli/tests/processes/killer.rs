@@ -19,7 +19,7 @@ async fn every_execution_completes_once_while_children_are_killed_at_random() {
         Ok(input)
     });
     let tools = Provider::builder("tools").tool(nap).build().unwrap();
-    let limits = Limits { timeout: Duration::from_mins(10), ..Limits::default() };
+    let limits = Limits::default().timeout(Duration::from_mins(10));
     let finished = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&finished);
     let killing = std::thread::spawn(move || {

@@ -43,7 +43,7 @@ async fn run(executor: &ProcessExecutor, code: &str) -> ExecuteResult {
 
 /// Limits that a busy machine does not reach.
 fn generous_limits() -> Limits {
-    Limits { timeout: Duration::from_mins(10), ..Limits::default() }
+    Limits::default().timeout(Duration::from_mins(10))
 }
 
 /// Waits for the first log line of a program.
@@ -73,7 +73,7 @@ async fn a_child_is_reused_unless_its_execution_failed_uncleanly() {
     assert_eq!(code(&executor.execute(hungry.limits(generous_limits())).await), Some(ErrorCode::MemoryLimit));
     assert!(run(&executor, "1").await.is_ok());
     assert_eq!(only_child(), first, "the same one all along");
-    let limits = Limits { timeout: Duration::from_millis(30), ..Limits::default() };
+    let limits = Limits::default().timeout(Duration::from_millis(30));
     let result = executor.execute(ExecuteRequest::new("for (;;);").limits(limits)).await;
     assert_eq!(code(&result), Some(ErrorCode::Timeout));
     wait_until("the end of the first child", || !exists(first));
@@ -119,7 +119,7 @@ async fn a_child_that_hangs_is_killed() {
     let _alone = ALONE.lock().await;
     let executor = processes(1).build();
     executor.prewarm(1).await.unwrap();
-    let limits = Limits { timeout: Duration::from_secs(2), ..Limits::default() };
+    let limits = Limits::default().timeout(Duration::from_secs(2));
     let stopped = Arc::new(Mutex::new(0));
     let note = Arc::clone(&stopped);
     let tools = inspect(move || {
@@ -145,9 +145,7 @@ async fn a_command_that_is_not_a_runner_fails_every_execution() {
         (shell("read line; printf '{\"type\"'"), "the connection to the runner was cut off in the middle of a message"),
         (RunnerCommand::new("/nowhere/execbox"), "cannot start a runner process: entity not found"),
     ] {
-        let executor = ProcessExecutor::builder(command.clone())
-            .pool(PoolOptions { max_size: 1, ..PoolOptions::default() })
-            .build();
+        let executor = ProcessExecutor::builder(command.clone()).pool(PoolOptions::default().max_size(1)).build();
         for _ in 0..3 {
             let result = run(&executor, "1").await;
             let error = result.error().unwrap();

@@ -19,11 +19,8 @@ use nix::unistd::Pid;
 /// An executor over children of the binary under test.
 pub(crate) fn processes(max_size: usize) -> PooledBuilder<ProcessExecutor> {
     let command = RunnerCommand::new(env!("CARGO_BIN_EXE_execbox")).arg("runner");
-    ProcessExecutor::builder(command).pool(PoolOptions {
-        max_size,
-        queue_timeout: Duration::from_mins(10),
-        ..PoolOptions::default()
-    })
+    ProcessExecutor::builder(command)
+        .pool(PoolOptions::default().max_size(max_size).queue_timeout(Duration::from_mins(10)))
 }
 
 /// A line of a process's status, in KiB.

@@ -17,6 +17,7 @@ use crate::program::{Function, Namespace};
 /// Both share the global objects. It has the tools and the limits of the script. Stacks name it `namespace.name`. A function
 /// that is invalid throws a `SyntaxError` where the script uses it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ScriptFunction {
     /// The name of the global object, which may be that of a provider.
     pub namespace: String,
@@ -27,6 +28,11 @@ pub struct ScriptFunction {
 }
 
 impl ScriptFunction {
+    /// The function `namespace.name` with this code.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>, code: impl Into<String>) -> Self {
+        Self { namespace: namespace.into(), name: name.into(), code: code.into() }
+    }
+
     /// The name of the function's file in stacks: `namespace.name`.
     pub fn file(&self) -> String {
         format!("{}.{}", self.namespace, self.name)

@@ -17,6 +17,7 @@ use crate::value::{JsonError, MEMBER_COST, NODE_COST, Seed, Value, ValueSeed, pa
 
 /// Why a line is not a JSON object. Decoding continues with the next line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LineError {
     /// The line is longer than the cap.
     #[error("a line is longer than {0} bytes")]

@@ -8,6 +8,7 @@ use super::MAX_JSON_DEPTH;
 /// A value that cannot cross, with the path to the part at fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path} {reason}")]
+#[non_exhaustive]
 pub struct SerializationError {
     /// The path to the part, for example `result.items[3].at`.
     pub path: String,
@@ -16,7 +17,8 @@ pub struct SerializationError {
 }
 
 impl SerializationError {
-    pub(super) fn new(path: impl Into<String>, reason: Reason) -> Self {
+    /// The part at this path cannot cross, for this reason.
+    pub fn new(path: impl Into<String>, reason: Reason) -> Self {
         Self { path: path.into(), reason }
     }
 }

@@ -6,6 +6,7 @@ use serde_json::Value as Json;
 /// A JSON value that does not fit a Rust type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path} does not fit: {reason}")]
+#[non_exhaustive]
 pub struct TypeMismatch {
     /// The path to the part, for example `result.items[3].at`.
     pub path: String,

@@ -21,7 +21,6 @@ use execbox_core::protocol::{
     Attachments, Cancel, Done, Execute, HostMessage, LineError, Message as _, RunnerMessage, Started, TooLong,
     ToolResult, WireCall, decode_line,
 };
-use execbox_core::usage::Usage;
 use execbox_core::value::Value;
 use serde_json::{Value as Json, json};
 
@@ -57,14 +56,8 @@ fn call(call_id: &str, tool: &str) -> RunnerMessage {
 }
 
 fn done(id: &str, outcome: Result<Option<Json>, ExecuteError>) -> RunnerMessage {
-    let result = ExecuteResult {
-        outcome,
-        logs: vec!["line".into()],
-        dropped_logs: 0,
-        unawaited: None,
-        duration: ms(1),
-        usage: Usage::default(),
-    };
+    let mut result = ExecuteResult::new(outcome, ms(1));
+    result.logs.push("line".into());
     RunnerMessage::Done(Done { id: id.into(), result, exits: false })
 }
 
@@ -122,7 +115,7 @@ fn unawaited_calls_are_those_that_can_be() {
 
 #[test]
 fn a_runner_that_does_not_say_that_it_has_functions_is_ended() {
-    let function = ScriptFunction { namespace: "lib".into(), name: "f".into(), code: "1".into() };
+    let function = ScriptFunction::new("lib", "f", "1");
     let execute = Execute { functions: vec![function], ..execute("exec-1", "return 1") };
     let started = |functions| RunnerMessage::Started(Started { id: "exec-1".into(), functions });
     let failed = || done("exec-1", Err(ExecuteError::internal("busy")));
@@ -251,7 +244,7 @@ fn a_call_id_is_accepted_once() {
 
 #[test]
 fn calls_in_flight_are_bounded() {
-    let limits = Limits { memory_bytes: 1 << 20, ..Limits::default() };
+    let limits = Limits::default().memory_bytes(1 << 20);
     let execute = Execute { limits, ..execute("exec-1", "") };
     let mut host = HostSession::script(execute, HostOptions::default(), Duration::ZERO);
     for number in 1..=5000 {
@@ -386,7 +379,7 @@ fn memory_for_calls_does_not_grow_with_their_number() {
 
 #[test]
 fn inputs_of_calls_in_flight_are_bounded() {
-    let limits = Limits { memory_bytes: 1 << 20, ..Limits::default() };
+    let limits = Limits::default().memory_bytes(1 << 20);
     let execute = Execute { limits, ..execute("exec-1", "") };
     let mut host = HostSession::script(execute, HostOptions::default(), Duration::ZERO);
     let call = |number: u64| {
@@ -421,7 +414,7 @@ fn a_long_call_id_is_rejected() {
 
 #[test]
 fn logs_and_duration_are_cut_to_their_limits() {
-    let limits = Limits { max_log_lines: 3, max_log_chars: 6, ..Limits::default() };
+    let limits = Limits::default().max_log_lines(3).max_log_chars(6);
     let execute = Execute { limits, ..execute("exec-1", "") };
     let mut host = HostSession::script(execute, HostOptions::default(), ms(5));
     let logs = json!(["ab", "", "c😀defg", "h"]);
@@ -440,8 +433,9 @@ fn a_position_outside_the_code_is_dropped() {
     {
         let mut host = HostSession::script(execute("exec-1", code), HostOptions::default(), ms(5));
         let position = Some(Position { line, column });
-        let stack = vec![StackFrame { function: None, file: "<script>".into(), line, column }];
-        let error = ExecuteError { position, stack, ..ExecuteError::new(ErrorCode::RuntimeError, "no") };
+        let mut error = ExecuteError::new(ErrorCode::RuntimeError, "no");
+        error.position = position;
+        error.stack.push(StackFrame::new(None, "<script>", Position { line, column }));
         host.handle_message(done("exec-1", Err(error)), ms(7));
         let result = finished(&mut host);
         let error = result.error().unwrap();
@@ -484,7 +478,7 @@ fn a_cause_that_cannot_be_is_dropped() {
 
 #[test]
 fn a_stack_is_cut_to_frames_of_the_script() {
-    let function = ScriptFunction { namespace: "lib".into(), name: "f".into(), code: "1".into() };
+    let function = ScriptFunction::new("lib", "f", "1");
     let execute = Execute { functions: vec![function], ..execute("exec-1", "return 1") };
     let mut host = HostSession::script(execute, HostOptions::default(), Duration::ZERO);
     let frame = |file: &str, line| json!({"function": "f".repeat(100_000), "file": file, "line": line, "column": 1});
@@ -513,7 +507,7 @@ fn log(id: &str, text: &str) -> RunnerMessage {
 
 /// The lines that are shown of an execution, and its result, with limits of three lines and six characters.
 fn shown(messages: impl IntoIterator<Item = RunnerMessage>, stream_logs: bool) -> (Vec<String>, ExecuteResult) {
-    let limits = Limits { max_log_lines: 3, max_log_chars: 6, ..Limits::default() };
+    let limits = Limits::default().max_log_lines(3).max_log_chars(6);
     let execute = Execute { limits, stream_logs, ..execute("exec-1", "") };
     let mut host = HostSession::script(execute, HostOptions::default(), ms(5));
     messages.into_iter().for_each(|message| host.handle_message(message, ms(7)));
@@ -679,7 +673,7 @@ fn streaming(lines: &[&str]) -> RunnerSession {
     runner.handle_message(HostMessage::Execute(execute), ms(10));
     runner_outputs(&mut runner);
     for text in lines {
-        runner.handle_event(Event::Log(LogLine { level: LogLevel::Log, text: (*text).into() }), &|| ms(1));
+        runner.handle_event(Event::Log(LogLine::new(LogLevel::Log, *text)), &|| ms(1));
     }
     runner
 }
@@ -791,7 +785,7 @@ fn an_outcome_after_the_deadline_is_a_timeout() {
 
 #[test]
 fn a_zero_timeout_starts_no_guest() {
-    let limits = Limits { timeout: Duration::ZERO, ..Limits::default() };
+    let limits = Limits::default().timeout(Duration::ZERO);
     let mut runner = runner();
     runner.handle_message(HostMessage::Execute(Execute { limits, ..execute("exec-1", "return 1") }), ms(10));
     let outputs = runner_outputs(&mut runner);
@@ -952,14 +946,8 @@ fn a_closed_transport_stops_the_guest_and_ends_the_session() {
 fn a_done_that_is_too_long_is_shortened_step_by_step() {
     let long = TooLong { len: 9, cap: 5 };
     let mut runner = runner();
-    let mut result = ExecuteResult {
-        outcome: Ok(Some(json!(1))),
-        logs: vec!["a".into()],
-        dropped_logs: 0,
-        unawaited: None,
-        duration: ms(1),
-        usage: Usage::default(),
-    };
+    let mut result = ExecuteResult::new(Ok(Some(json!(1))), ms(1));
+    result.logs.push("a".into());
     let mut resend = |result: &ExecuteResult| {
         runner
             .handle_too_long(RunnerMessage::Done(Done { id: "e".into(), result: result.clone(), exits: false }), long);

@@ -121,7 +121,7 @@ fn log_lines_are_streamed_in_order_with_calls() {
 #[test]
 fn lines_are_streamed_within_the_limits() {
     let plain = execute("exec-1", "log log abc; log log def; log log g; return 1");
-    let limits = Limits { max_log_chars: 4, ..plain.limits };
+    let limits = plain.limits.max_log_chars(4);
     let mut pair = Pair::with(Execute { limits, stream_logs: true, ..plain });
     assert_eq!(pair.run().logs, ["abc", "d"]);
     assert_eq!(pair.shown, ["2 ms log abc", "2 ms log d"]);
@@ -184,7 +184,7 @@ fn a_program_that_would_wait_forever_ends_at_once() {
 #[test]
 fn a_zero_timeout_fails_and_the_longest_timeout_never_passes() {
     let with = |timeout| {
-        let limits = Limits { timeout, ..Limits::default() };
+        let limits = Limits::default().timeout(timeout);
         Pair::with(Execute { limits, ..execute("exec-1", "call echo 1; await; return it") }).run()
     };
     assert_eq!(code(&with(Duration::ZERO)), ErrorCode::Timeout);

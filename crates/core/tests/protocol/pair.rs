@@ -42,12 +42,12 @@ const FUNCTIONS: [&str; 5] = ["echo", "fail", "deep", "large", "hang"];
 
 /// One provider `tools` with these functions.
 pub(crate) fn tools() -> Arc<ProviderManifest> {
-    let tool = |name: &str| ToolManifest { safe_name: name.into(), original_name: name.into(), description: None };
+    let tool = |name: &str| ToolManifest::new(name, name);
     Arc::new(ProviderManifest::new("tools", FUNCTIONS.map(tool).into(), ""))
 }
 
 pub(crate) fn execute(id: &str, moves: &str) -> Execute {
-    let limits = Limits { timeout: ms(1000), ..Limits::default() };
+    let limits = Limits::default().timeout(ms(1000));
     let providers = vec![tools()];
     Execute {
         id: id.into(),
@@ -66,7 +66,7 @@ pub(crate) fn request() -> Request {
     let mut nothing = Graph::default();
     let object = nothing.object(Vec::<(String, _)>::new());
     nothing.set_root(object);
-    let limits = Limits { timeout: ms(1000), memory_bytes: 4096, ..Limits::default() };
+    let limits = Limits::default().timeout(ms(1000)).memory_bytes(4096);
     Request {
         source: "export default 1".into(),
         filename: Some("main.ts".into()),
@@ -146,7 +146,7 @@ impl Played for ModuleHost {
             _ => line.to_owned(),
         };
         let source = moves.split("; ").map(translate).collect::<Vec<_>>().join("\n");
-        let limits = Limits { timeout: ms(1000), ..Limits::default() };
+        let limits = Limits::default().timeout(ms(1000));
         let request = Request { source, limits, ..request() };
         HostSession::module("run-1".into(), request, HostOptions::default(), Duration::ZERO)
     }

@@ -6,6 +6,7 @@ use execbox_core::contract::module::{CodeExecutionError, Failure, RunEnd, RunOut
 use execbox_core::contract::stop::Stop;
 use execbox_core::engine::{Call, CallId, FunctionId, Notification, Pending};
 use execbox_core::error::StackFrame;
+use execbox_core::language::Position;
 use execbox_core::protocol::decode_line;
 use execbox_core::protocol::host::{CloseReason, HELLO_TIMEOUT, HostOptions, HostSession, ModuleHost, Output};
 use execbox_core::protocol::runner::{Output as RunnerOutput, RunnerSession};
@@ -60,7 +61,7 @@ fn done(id: &str, outcome: RunOutcome) -> RunnerMessage {
         dropped_logs: 0,
         unawaited: None,
         duration: ms(1),
-        usage: Usage { peak_memory_bytes: Some(7), ..Usage::default() },
+        usage: Usage::default().peak_memory_bytes(7),
         exits: false,
     })
 }
@@ -352,9 +353,9 @@ fn values() -> impl Strategy<Value = Value> {
 fn outcomes() -> impl Strategy<Value = RunOutcome> {
     let error = (any::<String>(), any::<String>(), any::<Option<String>>(), any::<Option<u32>>());
     let error = error.prop_map(|(name, message, function, line)| {
-        let stack = line.map(|line| StackFrame { function, file: "./a.js".into(), line, column: 7 });
-        let stack = stack.into_iter().collect();
-        let error = CodeExecutionError { stack, line, ..CodeExecutionError::new(name, message) };
+        let mut error = CodeExecutionError::new(name, message);
+        error.line = line;
+        error.stack.extend(line.map(|line| StackFrame::new(function, "./a.js", Position { line, column: 7 })));
         Err(Failure::new(Status::LinkError, error))
     });
     prop_oneof![values().prop_map(Ok), error]
@@ -370,15 +371,13 @@ fn assert_round_trip<M: Message + PartialEq + std::fmt::Debug>(message: &M, atta
 
 #[test]
 fn positions_outside_the_sources_are_dropped() {
-    let frame = |line| StackFrame { function: None, file: "<runCode>".into(), line, column: 1 };
+    let frame = |line| StackFrame::new(None, "<runCode>", Position { line, column: 1 });
     let mut session = running();
-    let error = CodeExecutionError {
-        stack: [1, 2_000_000, 2].map(frame).into(),
-        filename: Some("<runCode>".into()),
-        line: Some(2_000_000),
-        column: Some(1),
-        ..CodeExecutionError::new("Error", "no")
-    };
+    let mut error = CodeExecutionError::new("Error", "no");
+    error.stack = [1, 2_000_000, 2].map(frame).into();
+    error.filename = Some("<runCode>".into());
+    error.line = Some(2_000_000);
+    error.column = Some(1);
     let outcome = Err(Failure::new(Status::Error, error));
     session.handle_message(done("run-1", outcome), ms(2));
     let failure = end(&mut session).0.unwrap_err();
@@ -405,10 +404,15 @@ proptest! {
         let notification = Notification { function: FunctionId(number), args: value };
         assert_round_trip(&RunnerMessage::CodeNotify(CodeNotify { id: id.clone(), notification }), attachments);
         let duration = Duration::from_micros(number.into());
-        let usage = Usage { peak_memory_bytes, calls, ..Usage::default() };
-        let at = StackFrame { function: None, file: "m.js".to_owned(), line: number, column: 1 };
-        let place = CallPlace { provider: String::new(), tool: "get".to_owned(), at: flag.then_some(at), calls };
-        let unawaited = flag.then(|| UnawaitedCalls { waited_for: 0, unanswered: calls, places: vec![place] });
+        let usage = Usage::default().peak_memory_bytes(peak_memory_bytes).calls(calls);
+        let mut place = CallPlace::default();
+        place.tool = "get".to_owned();
+        place.at = flag.then(|| StackFrame::new(None, "m.js", Position { line: number, column: 1 }));
+        place.calls = calls;
+        let mut unawaited = UnawaitedCalls::default();
+        unawaited.unanswered = calls;
+        unawaited.places.push(place);
+        let unawaited = flag.then_some(unawaited);
         let done = CodeDone { id, outcome, dropped_logs: 0, unawaited, duration, usage, exits: false };
         assert_round_trip(&RunnerMessage::CodeDone(done), attachments);
     }

@@ -87,20 +87,11 @@ impl Random for ScriptHost {
         });
         let text = || prop::sample::select(vec!["", "a", "bc😀"]).prop_map(str::to_owned);
         let log = (id(), text())
-            .prop_map(|(id, text)| RunnerMessage::Log(WireLog { id, line: LogLine { level: LogLevel::Warn, text } }));
+            .prop_map(|(id, text)| RunnerMessage::Log(WireLog { id, line: LogLine::new(LogLevel::Warn, text) }));
         let done = (id(), outcome(), prop::collection::vec(text(), 0..6)).prop_map(|(id, outcome, logs)| {
-            RunnerMessage::Done(Done {
-                id,
-                result: ExecuteResult {
-                    outcome,
-                    logs,
-                    dropped_logs: 0,
-                    unawaited: None,
-                    duration: ms(1),
-                    usage: Usage::default(),
-                },
-                exits: false,
-            })
+            let mut result = ExecuteResult::new(outcome, ms(1));
+            result.logs = logs;
+            RunnerMessage::Done(Done { id, result, exits: false })
         });
         prop_oneof![6 => call, 6 => log, 1 => done].boxed()
     }
@@ -281,7 +272,7 @@ proptest! {
     fn a_host_of_a_script_finishes_exactly_once(events in to_host::<ScriptHost>(), too_long: bool, stream_logs: bool) {
         let plain = execute("exec-1", "");
         let (max_log_lines, max_log_chars) = LOG_LIMITS;
-        let limits = Limits { max_log_lines, max_log_chars, ..plain.limits };
+        let limits = plain.limits.max_log_lines(max_log_lines).max_log_chars(max_log_chars);
         let execute = Execute { limits, stream_logs, ..plain };
         play(HostSession::script(execute, HostOptions::default(), Duration::ZERO), events, too_long, stream_logs);
     }
@@ -326,7 +317,7 @@ fn to_runner() -> impl Strategy<Value = ToRunner> {
     let execute = (id(), moves, any::<bool>())
         .prop_map(|(id, moves, stream_logs)| HostMessage::Execute(Execute { stream_logs, ..execute(&id, moves) }));
     let run = (run_id(), prop::sample::select(MODULE_MOVES.to_vec())).prop_map(|(id, moves)| {
-        let limits = Limits { timeout: ms(1000), ..Limits::default() };
+        let limits = Limits::default().timeout(ms(1000));
         let request = Request { source: moves.replace("; ", "\n"), limits, ..request() };
         HostMessage::RunCode(RunCode { id, request: Box::new(request) })
     });

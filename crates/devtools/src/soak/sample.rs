@@ -39,7 +39,7 @@ impl Sample {
         for started in executors {
             let mut shortest = Duration::MAX;
             for _ in 0..PROBES {
-                let limits = Limits { timeout: Duration::from_mins(1), ..Limits::default() };
+                let limits = Limits::default().timeout(Duration::from_mins(1));
                 let begun = Instant::now();
                 started.executor.execute(ExecuteRequest::new("1 + 1").limits(limits)).await;
                 shortest = shortest.min(begun.elapsed());

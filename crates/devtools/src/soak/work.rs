@@ -108,8 +108,7 @@ impl Work {
 
     /// Executes the program. With `may_be_killed`, an internal error counts as the effect of a killed runner process.
     pub(super) async fn execute(&self, executor: &dyn Executor, may_be_killed: bool) -> RequestEnd {
-        let limits =
-            Limits { timeout: Duration::from_millis(self.timeout), memory_bytes: 16 << 20, ..Limits::default() };
+        let limits = Limits::default().timeout(Duration::from_millis(self.timeout)).memory_bytes(16 << 20);
         let end = if self.is_module {
             let options = CodeExecutionOptions::new().limits(limits).provider(tools()).on_report(|_| {});
             let ended = executor.run_code(self.source, options).await;

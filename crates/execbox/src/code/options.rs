@@ -140,7 +140,7 @@ impl CodeExecutionOptions {
     /// use execbox::Limits;
     /// use execbox::code::CodeExecutionOptions;
     ///
-    /// let limits = Limits { max_bytes_out: Some(1 << 20), ..CodeExecutionOptions::default_limits() };
+    /// let limits = CodeExecutionOptions::default_limits().max_bytes_out(1 << 20);
     /// let options = CodeExecutionOptions::new().limits(limits).memory_bytes(16 << 20);
     /// ```
     pub fn limits(mut self, limits: Limits) -> Self {
@@ -152,7 +152,7 @@ impl CodeExecutionOptions {
 
     /// The default limits of a run: those of [`Limits::default`] with a timeout of 5 minutes.
     pub fn default_limits() -> Limits {
-        Limits { timeout: Duration::from_mins(5), ..Limits::default() }
+        Limits::default().timeout(Duration::from_mins(5))
     }
 
     /// Sets the name of the source in stacks and errors, from which its relative imports are resolved. Default `<runCode>`.

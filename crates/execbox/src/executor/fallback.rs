@@ -102,7 +102,7 @@ impl Plan {
     /// `None` if the budget does not end a program earlier than its limits.
     fn new(limits: &Limits, budget: Duration) -> Option<Self> {
         let own = limits.cpu_time_at_first().into_iter().chain([limits.timeout]).min();
-        let first = Limits { cpu_time_before_calls: Some(budget), ..*limits };
+        let first = limits.cpu_time_before_calls(budget);
         own.is_some_and(|own| own > budget).then_some(Self { limits: *limits, first, budget })
     }
 
@@ -111,12 +111,12 @@ impl Plan {
         let used = usage.cpu_time.filter(|used| *used > self.budget && !usage.has_effects())?;
         let left = |limit: Duration, used| limit.checked_sub(used).filter(|left| !left.is_zero());
         let option = |limit: Option<Duration>| limit.map_or(Some(None), |limit| left(limit, used).map(Some));
-        Some(Limits {
-            timeout: left(self.limits.timeout, duration)?,
-            cpu_time: option(self.limits.cpu_time)?,
-            cpu_time_before_calls: option(self.limits.cpu_time_before_calls)?,
-            ..self.limits
-        })
+        Some(
+            self.limits
+                .timeout(left(self.limits.timeout, duration)?)
+                .cpu_time(option(self.limits.cpu_time)?)
+                .cpu_time_before_calls(option(self.limits.cpu_time_before_calls)?),
+        )
     }
 }
 
@@ -125,13 +125,11 @@ fn together(first: &Usage, second: Usage) -> Usage {
     let sum = |first: Option<Duration>, second: Option<Duration>| {
         first.into_iter().chain(second).reduce(Duration::saturating_add)
     };
-    Usage {
-        cpu_time: sum(first.cpu_time, second.cpu_time),
-        host_wait: sum(first.host_wait, second.host_wait),
-        peak_memory_bytes: first.peak_memory_bytes.max(second.peak_memory_bytes),
-        peak_host_memory_bytes: first.peak_host_memory_bytes.max(second.peak_host_memory_bytes),
-        ..second
-    }
+    second
+        .cpu_time(sum(first.cpu_time, second.cpu_time))
+        .host_wait(sum(first.host_wait, second.host_wait))
+        .peak_memory_bytes(first.peak_memory_bytes.max(second.peak_memory_bytes))
+        .peak_host_memory_bytes(first.peak_host_memory_bytes.max(second.peak_host_memory_bytes))
 }
 
 /// Changes the message of a limit on time that the second attempt has reached: instead of what was left for it, the message
@@ -245,7 +243,7 @@ impl Executor for FallbackExecutor {
                 let render = |limit: &ReachedLimit| {
                     let timeout = limit.as_timeout().unwrap_or_default();
                     let stop = limit.as_cpu_time().map_or(Stop::TimedOut, Stop::Limit);
-                    stop.failure(&Limits { timeout, ..plan.limits }).error.message
+                    stop.failure(&plan.limits.timeout(timeout)).error.message
                 };
                 let used = (&first.usage, first.duration);
                 name_whole_limit((&mut error.message, &mut error.cause), &plan, used, render);

@@ -44,7 +44,7 @@ impl<R: Send + 'static> Pool<R> {
     pub(crate) fn new(options: PoolOptions) -> Arc<Self> {
         let cores = || available_parallelism().map_or(1, NonZero::get).min(MAX_DEFAULT_SIZE);
         let max_size = if options.max_size == 0 { cores() } else { options.max_size };
-        let options = PoolOptions { max_size, ..options };
+        let options = options.max_size(max_size);
         let state = Mutex::new(State { pool: core::Pool::new(options), timer: None });
         Arc::new(Self { state, epoch: Instant::now(), changed: Notify::new() })
     }

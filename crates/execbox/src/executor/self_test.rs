@@ -80,15 +80,15 @@ pub(crate) fn no_jail(reason: &str) -> (Option<execbox_jail::Report>, Vec<SelfTe
 /// Runs guests that exceed limits. The times are generous: the machine may be busy.
 pub(crate) async fn check_limits(executor: &dyn Executor) -> Vec<SelfTestCheck> {
     const NAMES: [&str; 3] = ["a program runs", "a loop is stopped", "an allocation is refused"];
-    let limits = Limits { timeout: Duration::from_secs(30), ..Limits::default() };
+    let limits = Limits::default().timeout(Duration::from_secs(30));
     let execute = async |code: &str, limits| executor.execute(ExecuteRequest::new(code).limits(limits)).await;
     let runs = expect_two(&execute("1 + 1", limits).await);
     if runs.is_err() {
         return vec![SelfTestCheck::new(NAMES[0], runs), skipped(NAMES[1], NAMES[0]), skipped(NAMES[2], NAMES[0])];
     }
-    let stopped = execute("for (;;);", Limits { timeout: Duration::from_millis(200), ..limits }).await;
+    let stopped = execute("for (;;);", limits.timeout(Duration::from_millis(200))).await;
     let grow = "const all = []; for (;;) all.push(new Array(1000).fill(all.length));";
-    let refused = execute(grow, Limits { memory_bytes: 8 << 20, ..limits }).await;
+    let refused = execute(grow, limits.memory_bytes(8 << 20)).await;
     vec![
         SelfTestCheck::new(NAMES[0], runs),
         SelfTestCheck::new(NAMES[1], expect(&stopped, ErrorCode::Timeout)),

@@ -37,7 +37,7 @@ use crate::session::runner::Runner;
 /// use execbox::{PoolOptions, Runner, WorkerExecutor};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let pool = PoolOptions { max_size: 2, ..PoolOptions::default() };
+/// let pool = PoolOptions::default().max_size(2);
 /// let executor = WorkerExecutor::builder(Runner::new()?)?.pool(pool).build();
 /// # Ok(())
 /// # }

@@ -46,13 +46,11 @@ pub struct ListenOptions {
 
 impl Default for ListenOptions {
     fn default() -> Self {
-        let max_limits = Limits {
-            timeout: Duration::from_hours(1),
-            memory_bytes: 1 << 30,
-            max_log_lines: 100_000,
-            max_log_chars: 16 << 20,
-            ..Limits::unlimited()
-        };
+        let max_limits = Limits::unlimited()
+            .timeout(Duration::from_hours(1))
+            .memory_bytes(1 << 30)
+            .max_log_lines(100_000)
+            .max_log_chars(16 << 20);
         Self {
             max_connections: 256,
             idle_timeout: Duration::from_mins(5),

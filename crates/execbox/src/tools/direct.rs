@@ -7,7 +7,6 @@ use execbox_core::contract::stop::Stop;
 use execbox_core::engine::CallId;
 use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::program::Limits;
-use execbox_core::usage::Usage;
 use serde_json::Value as Json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -92,14 +91,7 @@ impl DirectCall {
         let _ended = scope.cancellation.clone().drop_guard();
         let call = call_tool(self.provider, self.tool, CallId(1), self.input, scope);
         let result = match self.cancellation.run_until_cancelled(call).await {
-            Some(outcome) => ExecuteResult {
-                outcome,
-                logs: Vec::new(),
-                dropped_logs: 0,
-                unawaited: None,
-                duration: began.elapsed(),
-                usage: Usage::default(),
-            },
+            Some(outcome) => ExecuteResult::new(outcome, began.elapsed()),
             None => ExecuteResult::failed(Stop::Cancelled(None).execute_error(&Limits::default()), began.elapsed()),
         };
         span.end(ExecutionEnd::Script(&result));

@@ -151,10 +151,11 @@ pub(crate) async fn call_tool(
         Ok(output) => CallEnd::Returned { bytes: json_size(output) },
         Err(error) => CallEnd::Failed { code: error.code, message: &error.message },
     });
-    result.map(Some).map_err(|error| {
-        let failed = failed_call_prefix(provider.name(), &host_tool.safe_name);
-        let message = if provider.names_failed_calls() { failed + &error.message } else { error.message };
-        ExecuteError { message, ..error }
+    result.map(Some).map_err(|mut error| {
+        if provider.names_failed_calls() {
+            error.message.insert_str(0, &failed_call_prefix(provider.name(), &host_tool.safe_name));
+        }
+        error
     })
 }
 

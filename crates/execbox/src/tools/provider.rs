@@ -460,10 +460,9 @@ fn tool_bytes(tool: &Tool) -> usize {
 }
 
 fn manifest(name: &str, types: String, tools: &[Arc<HostTool>]) -> ProviderManifest {
-    let tools = tools.iter().map(|tool| ToolManifest {
-        safe_name: tool.safe_name.to_string(),
-        original_name: tool.original_name.to_string(),
-        description: tool.description.clone(),
+    let tools = tools.iter().map(|tool| {
+        ToolManifest::new(tool.safe_name.to_string(), tool.original_name.to_string())
+            .description(tool.description.clone())
     });
     ProviderManifest::new(name, tools.collect(), types)
 }

@@ -34,8 +34,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use execbox::Executor;
 use execbox::code::{CodeExecutionOptions, CodeExecutionResult, Status};
-use execbox::{Executor, Limits};
 use execbox_testkit::cases::{self, CaseFile};
 use serde_json::{Value as Json, json};
 
@@ -144,7 +144,7 @@ impl Case {
         let cap = capped.map_or(CAP, |capped| Duration::from_millis(capped.as_u64().unwrap()));
         let options =
             CodeExecutionOptions::from_json(&options).unwrap_or_else(|error| panic!("{}: {error}", self.name));
-        let base = Limits { timeout: cap, ..CodeExecutionOptions::default_limits() };
+        let base = CodeExecutionOptions::default_limits().timeout(cap);
         let has_limits = self.limits.as_object().is_some_and(|limits| !limits.is_empty());
         let options = if has_limits { options.limits(cases::limits(&self.limits, base)) } else { options.timeout(cap) };
         let options = self.grants.iter().fold(options, |options, name| host.grant(name, options));

@@ -417,7 +417,7 @@ fn logs(executor: &Arc<dyn Executor>) {
 }
 
 fn log_limits(max_log_lines: usize, max_log_chars: usize) -> Limits {
-    Limits { max_log_lines, max_log_chars, ..CodeExecutionOptions::default_limits() }
+    CodeExecutionOptions::default_limits().max_log_lines(max_log_lines).max_log_chars(max_log_chars)
 }
 
 fn sink_panics(executor: &Arc<dyn Executor>) {
@@ -431,7 +431,7 @@ fn sink_panics(executor: &Arc<dyn Executor>) {
 fn budget(executor: &Arc<dyn Executor>) {
     RUNTIME.block_on(async {
         let options = options()
-            .limits(Limits { memory_bytes: 64 * 1024 * 1024, ..CodeExecutionOptions::default_limits() })
+            .limits(CodeExecutionOptions::default_limits().memory_bytes(64 * 1024 * 1024))
             .global("input", HostValue::from("the contents of /data/input.json"));
         let run = executor.run_code("let n = 0; for (;;) n += input.length;", options);
         let control = run.control();

@@ -111,7 +111,7 @@ fn clocks(executor: &Arc<dyn Executor>, accepts: Accepts) {
         Accepts::JavaScript => "await tools.echo(1)",
         Accepts::Moves => "call echo 1\nawait\nreturn it",
     };
-    let limits = Limits { timeout: TIMEOUT, host_wait: Some(TIMEOUT), ..Limits::default() };
+    let limits = Limits::default().timeout(TIMEOUT).host_wait(TIMEOUT);
     let result = run(executor, code, &policy, &Calls::default(), limits);
     assert_eq!(result.outcome, Ok(Some(json!(1))));
     assert!(result.duration > TIMEOUT, "the duration is wall time");
@@ -135,7 +135,7 @@ fn asking_tools(executor: &Arc<dyn Executor>, accepts: Accepts) {
         Ok(answered.await?)
     });
     let provider = Provider::builder("person").tool(tool).build().unwrap();
-    let limits = Limits { timeout: TIMEOUT, ..Limits::default() };
+    let limits = Limits::default().timeout(TIMEOUT);
     let request = ExecuteRequest::new("await person.ask({})").provider(provider).limits(limits);
     assert_eq!(RUNTIME.block_on(executor.execute(request)).outcome, Ok(Some(json!("answered"))));
 }
@@ -147,7 +147,7 @@ fn other_time_counts(executor: &Arc<dyn Executor>, accepts: Accepts) {
     };
     for code in programs {
         let (policy, records) = policy(&Person::who_answers_after(Duration::from_hours(1)));
-        let limits = Limits { timeout: Duration::from_millis(300), ..Limits::default() };
+        let limits = Limits::default().timeout(Duration::from_millis(300));
         let result = run(executor, code, &policy, &Calls::default(), limits);
         assert_eq!(result.error().map(|error| error.code), Some(ErrorCode::Timeout), "{code}: {result:?}");
         let records = records.lock().unwrap();

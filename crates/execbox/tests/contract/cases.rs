@@ -97,12 +97,12 @@ fn parse(section: &str, text: &cases::Case, engine: &str) -> Case {
 fn function((file, code): (&String, &Json)) -> ScriptFunction {
     let (namespace, name) = file.split_once('.').expect("a namespace and a name");
     let [namespace, name, code] = [namespace, name, code.as_str().unwrap()].map(str::to_owned);
-    ScriptFunction { namespace, name, code }
+    ScriptFunction::new(namespace, name, code)
 }
 
 /// The default limits with a timeout that no terminating program here reaches on a busy machine.
 pub(crate) fn generous_limits() -> Limits {
-    Limits { timeout: Duration::from_mins(10), ..Limits::default() }
+    Limits::default().timeout(Duration::from_mins(10))
 }
 
 /// The calls that reached the host, in order: `[tool, input]`.

@@ -94,7 +94,7 @@ fn bound_to_a_thread() -> Arc<ThreadBound<Scripted>> {
 }
 
 fn two() -> PoolOptions {
-    PoolOptions { max_size: 2, ..PoolOptions::default() }
+    PoolOptions::default().max_size(2)
 }
 
 /// This program is its own runner: `main` begins with [`execbox::serve_if_runner`].

@@ -49,7 +49,7 @@ fn endless(accepts: Accepts) -> &'static [&'static str] {
 
 fn timeouts(executor: &Arc<dyn Executor>, accepts: Accepts) {
     for code in endless(accepts) {
-        let limits = Limits { timeout: Duration::from_millis(60), ..Limits::default() };
+        let limits = Limits::default().timeout(Duration::from_millis(60));
         let started = Instant::now();
         let execution = ExecuteRequest::new(*code).provider(tools(&Calls::default())).limits(limits);
         let result = RUNTIME.block_on(executor.execute(execution));
@@ -116,11 +116,8 @@ fn tools_are_cancelled(executor: &Arc<dyn Executor>, accepts: Accepts) {
         let (provider, mut receiver) = watched();
         let token = CancellationToken::new();
         // Long enough to reach the call even if a process is started before it.
-        let limits = if how == "timeout" {
-            Limits { timeout: Duration::from_secs(3), ..generous_limits() }
-        } else {
-            generous_limits()
-        };
+        let limits =
+            if how == "timeout" { generous_limits().timeout(Duration::from_secs(3)) } else { generous_limits() };
         let execution = ExecuteRequest::new(code)
             .wait_for_calls(false)
             .provider(provider)

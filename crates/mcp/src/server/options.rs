@@ -127,7 +127,7 @@ impl ServerOptions {
     /// The limits of an execution whose model asks for this timeout.
     pub(super) fn limits_for(&self, timeout: Option<Duration>) -> Limits {
         let max = self.max_timeout.max(self.limits.timeout);
-        Limits { timeout: timeout.map_or(self.limits.timeout, |timeout| timeout.min(max)), ..self.limits }
+        self.limits.timeout(timeout.map_or(self.limits.timeout, |timeout| timeout.min(max)))
     }
 
     pub(super) fn max_types(&self) -> usize {

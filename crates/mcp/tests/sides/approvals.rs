@@ -224,7 +224,7 @@ async fn everything_but_an_approval_is_a_refusal() {
 #[tokio::test]
 async fn the_clocks_of_a_program_stand_still_while_the_user_thinks() {
     for lifecycle in both_generations() {
-        let limits = Limits { timeout: Duration::from_secs(1), ..Limits::default() };
+        let limits = Limits::default().timeout(Duration::from_secs(1));
         let (server, deleted) = server(Policy::new(), limits, Duration::from_mins(1));
         let user = User { delay: Duration::from_millis(700), ..User::new(["approve", "approve", "approve"]) };
         let client = connect_with(server, &user, lifecycle).await;

@@ -43,7 +43,7 @@ async fn open(options: UpstreamOptions) -> Upstream {
 
 async fn run(provider: Provider, code: &str) -> ExecuteResult {
     // Longer than any test takes on a busy machine.
-    let limits = Limits { timeout: Duration::from_mins(10), ..Limits::default() };
+    let limits = Limits::default().timeout(Duration::from_mins(10));
     InlineExecutor::new().unwrap().execute(ExecuteRequest::new(code).provider(provider).limits(limits)).await
 }
 

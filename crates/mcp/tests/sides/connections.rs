@@ -211,7 +211,7 @@ fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
 
 /// Runs a program without a time limit: what hangs, hangs the test.
 async fn run(upstream: &Upstream, code: &str) -> ExecuteResult {
-    let limits = Limits { timeout: Duration::from_hours(1), ..Limits::default() };
+    let limits = Limits::default().timeout(Duration::from_hours(1));
     let request = ExecuteRequest::new(code).provider(upstream.provider()).limits(limits);
     InlineExecutor::new().unwrap().execute(request).await
 }

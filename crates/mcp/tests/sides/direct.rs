@@ -91,7 +91,7 @@ impl ProviderSource for Source {
 }
 
 fn serve(providers: Vec<Provider>, exposed: &'static [&'static str], options: ServerOptions) -> CodeServer {
-    let limits = Limits { timeout: Duration::from_hours(1), ..Limits::default() };
+    let limits = Limits::default().timeout(Duration::from_hours(1));
     let executor = Arc::new(InlineExecutor::new().unwrap());
     let options = ServerOptions { limits, start_timeout: Duration::ZERO, ..options };
     CodeServer::new(executor, Source { providers, exposed }, options)

@@ -287,7 +287,7 @@ pub(crate) async fn code_server(fake: &Fake) -> CodeServer {
 pub(crate) async fn code_server_with(fake: &Fake, options: ServerOptions) -> CodeServer {
     let upstream = fake.open("api", UpstreamOptions::default()).await;
     let executor = Arc::new(InlineExecutor::new().unwrap());
-    let limits = Limits { timeout: Duration::from_hours(1), ..Limits::default() };
+    let limits = Limits::default().timeout(Duration::from_hours(1));
     CodeServer::new(executor, move || vec![upstream.provider()], ServerOptions { limits, ..options })
 }
 

@@ -179,7 +179,7 @@ async fn a_slow_schema_delays_only_its_own_call() {
         const heavy = api.heavy(a).catch(error => error.message);
         const good = await api.good({});
         [good, await heavy]";
-    let limits = Limits { timeout: Duration::from_mins(10), ..Limits::default() };
+    let limits = Limits::default().timeout(Duration::from_mins(10));
     let execution = ExecuteRequest::new(code).provider(upstream.provider()).limits(limits);
     let result = InlineExecutor::new().unwrap().execute(execution).await.outcome.unwrap().unwrap();
     assert_eq!(result[0], "called good");
@@ -226,7 +226,7 @@ async fn misbehaving(mode: &str, options: UpstreamOptions) -> Result<Upstream, U
 
 /// Calls the tool. Returns its text, or the message of its error.
 async fn said(upstream: &Upstream) -> String {
-    let limits = Limits { timeout: Duration::from_mins(10), ..Limits::default() };
+    let limits = Limits::default().timeout(Duration::from_mins(10));
     let code = "await api.call({}).catch(error => error.message)";
     let execution = ExecuteRequest::new(code).provider(upstream.provider()).limits(limits);
     let result = InlineExecutor::new().unwrap().execute(execution).await;

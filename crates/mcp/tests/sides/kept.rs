@@ -258,7 +258,7 @@ async fn a_server_that_was_disconnected_for_what_it_sent_has_a_reason() {
         servers(&json!({ "mcpServers": { "evil": { "command": "sh", "args": [script, "lines"] }, "a": fake("a") } }))
             .await;
     let flood = "disconnected: the server sent too much without a request";
-    let limits = Limits { timeout: Duration::from_mins(10), ..Limits::default() };
+    let limits = Limits::default().timeout(Duration::from_mins(10));
     for _ in 0..2 {
         let execution = ExecuteRequest::new("await evil.call({})").providers(servers.providers()).limits(limits);
         let error = InlineExecutor::new().unwrap().execute(execution).await.outcome.unwrap_err();

@@ -66,7 +66,7 @@ impl Gateway {
 
     /// A client whose token is its name and `-token`, and which runs this number of programs at once.
     fn client(&self, name: &str, grant: Only, max_programs: usize) -> NamedClient {
-        let limits = Limits { timeout: Duration::from_hours(1), ..Limits::default() };
+        let limits = Limits::default().timeout(Duration::from_hours(1));
         let options = ServerOptions { limits, max_programs, ..ServerOptions::default() };
         let server = self.whole.for_client(Restricted::new(Arc::clone(&self.source), grant), options);
         NamedClient::new(name, Token::new(&format!("{name}-token")).unwrap(), server)

@@ -100,7 +100,7 @@ async fn a_code_server_is_a_provider() {
     assert_eq!(run(&upstream, code).await.outcome, Ok(Some(json!(7))));
     let slow = "await far.mcp_code({ code: 'await api.slow({})' })";
     let token = CancellationToken::new();
-    let limits = Limits { timeout: Duration::from_hours(1), ..Limits::default() };
+    let limits = Limits::default().timeout(Duration::from_hours(1));
     let execution = ExecuteRequest::new(slow).provider(upstream.provider()).limits(limits).cancellation(token.clone());
     let running = tokio::spawn(async move { InlineExecutor::new().unwrap().execute(execution).await });
     fake.started.notified().await;
@@ -385,7 +385,7 @@ fn a_call_in_flight_fails_when_its_server_dies_and_the_next_one_finds_the_new_se
                 ..UpstreamOptions::default()
             };
             let upstream = open(&format!("http://{address}/mcp"), options).await.unwrap();
-            let limits = Limits { timeout: Duration::from_hours(1), ..Limits::default() };
+            let limits = Limits::default().timeout(Duration::from_hours(1));
             let execution = ExecuteRequest::new("await far.ask({})").provider(upstream.provider()).limits(limits);
             let call = tokio::spawn(async move { InlineExecutor::new().unwrap().execute(execution).await });
             received.notified().await;
@@ -471,7 +471,7 @@ async fn answers_of_very_many_values_fail_alone() {
         let options = UpstreamOptions { call_timeout: Duration::from_hours(1), ..UpstreamOptions::default() };
         match open(&url, options).await {
             Ok(upstream) if wrong == "tools/call" => {
-                let limits = Limits { timeout: Duration::from_hours(1), ..Limits::default() };
+                let limits = Limits::default().timeout(Duration::from_hours(1));
                 for _ in 0..2 {
                     let execution =
                         ExecuteRequest::new("await far.ask({})").provider(upstream.provider()).limits(limits);

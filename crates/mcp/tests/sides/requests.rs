@@ -385,7 +385,7 @@ async fn servers_do_not_ask_without_an_end() {
 #[tokio::test]
 async fn what_servers_send_between_the_requests_of_a_call_is_charged() {
     let asking = Asking { is_modern: true, ..Asking::default() };
-    let gateway = Gateway::of(asking, Clients::one(), Limits { timeout: Duration::from_mins(10), ..Limits::default() });
+    let gateway = Gateway::of(asking, Clients::one(), Limits::default().timeout(Duration::from_mins(10)));
     gateway.clients.set_absent();
     gateway.open_within(Duration::from_mins(10)).await;
     let connected = gateway.connect(&Asked::default()).await;
@@ -423,7 +423,7 @@ async fn time_in_which_a_user_is_asked_does_not_count() {
         let answer = Arc::new(Notify::new());
         let client = Asked { offers: true, is_modern, answer: Some(Arc::clone(&answer)), ..Asked::default() };
         let (asking, timeout) = (Asking { is_modern, ..Asking::default() }, Duration::from_secs(1));
-        let (_gateway, connected) = one_before(asking, &client, Limits { timeout, ..Limits::default() }).await;
+        let (_gateway, connected) = one_before(asking, &client, Limits::default().timeout(timeout)).await;
         let answers = tokio::join!(run(&connected, "return (await crm.ask({})).answer.action"), async {
             tokio::time::sleep(Duration::from_millis(1500)).await;
             answer.notify_one();

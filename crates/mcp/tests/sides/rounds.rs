@@ -64,7 +64,7 @@ impl Shop {
         });
         let shop = Provider::builder("shop").tool(delete.effect(Effect::Destructive)).build().unwrap();
         let policy = Some(options.policy.clone().unwrap_or_default().effect(Effect::Destructive, Decision::Ask));
-        let limits = Limits { timeout: Duration::from_hours(1), ..Limits::default() };
+        let limits = Limits::default().timeout(Duration::from_hours(1));
         let executor = Arc::new(InlineExecutor::new().unwrap());
         let options = ServerOptions { policy, limits, ..options };
         Self { server: CodeServer::new(executor, move || vec![shop.clone()], options), deleted }

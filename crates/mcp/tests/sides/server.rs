@@ -286,7 +286,7 @@ async fn a_long_result_leaves_room_for_the_log() {
 
 #[tokio::test]
 async fn models_ask_for_more_time_up_to_the_maximum() {
-    let limits = Limits { timeout: Duration::ZERO, ..Limits::default() };
+    let limits = Limits::default().timeout(Duration::ZERO);
     for (max_timeout, is_enough) in [(Duration::from_hours(1), true), (Duration::ZERO, false)] {
         let options = ServerOptions { limits, max_timeout, ..ServerOptions::default() };
         let (client, _) = client(Vec::new, options).await;
@@ -342,7 +342,7 @@ async fn notified_while_programs_wait(max_programs: usize, expected: &'static st
         }
     });
     let provider = Provider::builder("api").tool(wait).build().unwrap();
-    let limits = Limits { timeout: Duration::from_mins(1), ..Limits::default() };
+    let limits = Limits::default().timeout(Duration::from_mins(1));
     let options = ServerOptions { limits, max_programs, ..ServerOptions::default() };
     let (client, notified) = client(move || vec![provider.clone()], options).await;
     assert!(listener.set(notified).is_ok());
@@ -526,7 +526,7 @@ async fn progress_of_servers_is_forwarded() {
     let fake = Fake::new(vec![tool("import", "Imports", json!({ "type": "object" }))]);
     let secrets = Secrets::new([("API_KEY".to_owned(), "hunter22".to_owned())]);
     let upstream = fake.open("shop", UpstreamOptions { secrets, ..UpstreamOptions::default() }).await;
-    let limits = Limits { timeout: Duration::from_hours(1), ..Limits::default() };
+    let limits = Limits::default().timeout(Duration::from_hours(1));
     let options = ServerOptions { limits, ..ServerOptions::default() };
     let (client, listener) = client(move || vec![upstream.provider()], options).await;
     let handle = begin(&client, "mcp_execute_code", "await shop.import_({}); return 'done'").await;
@@ -543,7 +543,7 @@ async fn progress_of_servers_is_forwarded() {
 async fn progress_is_sent_while_code_runs() {
     let fake = Fake::standard();
     let upstream = fake.open("api", UpstreamOptions::default()).await;
-    let limits = Limits { timeout: Duration::from_hours(1), ..Limits::default() };
+    let limits = Limits::default().timeout(Duration::from_hours(1));
     let options = ServerOptions { limits, ..ServerOptions::default() };
     let (client, listener) = client(move || vec![upstream.provider()], options).await;
     let handle = begin(&client, "mcp_execute_code", "console.log('before'); await api.slow({})").await;

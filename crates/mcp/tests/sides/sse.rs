@@ -147,7 +147,7 @@ async fn a_server_that_sends_without_an_end_is_disconnected() {
         let before = requests();
         let call = tokio::spawn({
             let provider = upstream.provider();
-            let limits = Limits { timeout: Duration::from_mins(10), ..Limits::default() };
+            let limits = Limits::default().timeout(Duration::from_mins(10));
             async move {
                 let execution = ExecuteRequest::new("await far.ask({})").provider(provider).limits(limits);
                 InlineExecutor::new().unwrap().execute(execution).await

@@ -19,7 +19,7 @@ use crate::http::{both_generations, connect_as, serve_code};
 
 /// A server with the tools of `providers`, with timeouts that no test reaches.
 fn server_with(providers: Vec<Provider>, shared: Option<Arc<dyn StateStore>>) -> CodeServer {
-    let limits = Limits { timeout: Duration::from_mins(10), ..Limits::default() };
+    let limits = Limits::default().timeout(Duration::from_mins(10));
     let state = StateOptions { shared, language: Some(Arc::new(TypeScript)) };
     let options = ServerOptions { limits, state, layout: Layout::Split, ..ServerOptions::default() };
     CodeServer::new(Arc::new(InlineExecutor::new().unwrap()), move || providers.clone(), options)

@@ -96,7 +96,7 @@ async fn code_server() -> CodeServer {
     let upstream = Upstream::open_stream("shop", connect, UpstreamOptions::default()).await.expect("a catalog");
     let executor = Arc::new(InlineExecutor::new().expect("an engine"));
     // The timeout is long: a busy machine must not change the result.
-    let limits = Limits { timeout: Duration::from_mins(2), ..Limits::default() };
+    let limits = Limits::default().timeout(Duration::from_mins(2));
     let state = StateOptions { language: Some(Arc::new(TypeScript)), ..StateOptions::default() };
     let options = ServerOptions { limits, layout: Layout::Split, state, ..ServerOptions::default() };
     CodeServer::new(executor, move || vec![upstream.provider()], options)

@@ -142,7 +142,7 @@ pub(super) struct Prepared {
 
 impl Prepared {
     pub(super) fn new(program: &Program, tools: &Tools) -> Self {
-        let limits = Limits { timeout: TIMEOUT, ..Limits::default() };
+        let limits = Limits::default().timeout(TIMEOUT);
         let request = ExecuteRequest::new((program.code)()).provider(tools.provider()).limits(limits);
         Self { request, expected: program.result }
     }
@@ -179,8 +179,7 @@ mod tests {
 
     #[test]
     fn a_wrong_result_is_an_error() {
-        let result =
-            |outcome| ExecuteResult { outcome, ..ExecuteResult::failed(ExecuteError::internal(""), Duration::ZERO) };
+        let result = |outcome| ExecuteResult::new(outcome, Duration::ZERO);
         let check = |outcome, expected| check(&result(outcome), expected, &json!([1]));
         assert_eq!(check(Ok(Some(json!(2))), Expected::Number(2.0)), Ok(()));
         assert_eq!(check(Ok(Some(json!([1]))), Expected::Items), Ok(()));

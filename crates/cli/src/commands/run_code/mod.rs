@@ -60,7 +60,7 @@ impl Job {
         let Budget(budget) = arguments.timeout;
         // The safety cap counts from the end of the budget, so that it never shortens the budget.
         let timeout = budget.unwrap_or_default().saturating_add(safety_cap());
-        let limits = arguments.limits.limits(Limits { timeout, ..Limits::default() });
+        let limits = arguments.limits.limits(Limits::default().timeout(timeout));
         let executor = ExecutorConfig::read(&arguments.executor, &limits)?;
         let providers = stub::load(&arguments.tools)?;
         let (json, quiet) = (arguments.json, arguments.quiet);

@@ -101,7 +101,7 @@ fn error_text(status: Status, error: &CodeExecutionError, sources: &Sources, col
 /// The frame with the path of its file instead of the file's name in the program.
 fn with_path(frame: &StackFrame, sources: &Sources) -> StackFrame {
     let file = sources.get(&frame.file).map_or(&frame.file, |source| &source.name);
-    StackFrame { file: file.clone(), ..frame.clone() }
+    StackFrame::new(frame.function.clone(), file.clone(), frame.position())
 }
 
 /// The status, the duration and the peak memory.

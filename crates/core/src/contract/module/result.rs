@@ -152,6 +152,7 @@ impl Record {
 
 /// The result of a run (§4).
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct CodeExecutionResult {
     /// How the run ended.
     pub status: Status,
@@ -175,7 +176,7 @@ pub struct CodeExecutionResult {
     json_budget: usize,
 }
 
-/// How a run ended (§4.1).
+/// How a run ended (§4.1). The specification fixes the statuses, so that no more are added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Status {
     /// The selected export was resolved.
@@ -213,6 +214,7 @@ impl Status {
 /// Why a run did not succeed (§4.2). [`Display`](std::fmt::Display) writes it with [`render`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.render())]
+#[non_exhaustive]
 pub struct CodeExecutionError {
     /// The error's name, for example `TypeError`; `Error` for a thrown value that is not an error.
     pub name: String,
@@ -293,6 +295,7 @@ impl Serialize for CodeExecutionError {
 
 /// A captured `console` call (§4.3).
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct CodeExecutionLog {
     /// The console function that was called.
     pub level: LogLevel,

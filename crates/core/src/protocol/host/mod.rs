@@ -42,11 +42,19 @@ pub use script::ScriptHost;
 
 /// How long a host waits for a runner beyond what the program itself may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HostOptions {
     /// How long after the program's timeout the runner may take to report it. Default: 100 ms.
     pub backstop: Duration,
     /// The grace period: how long after `cancel` the runner may take to finish. Default: 25 ms.
     pub cancel_grace: Duration,
+}
+
+impl HostOptions {
+    crate::setters! {
+        backstop: Duration,
+        cancel_grace: Duration,
+    }
 }
 
 impl Default for HostOptions {

@@ -54,8 +54,8 @@ impl Checker {
     async fn compile(&self, code: &str) -> Option<Result<(), String>> {
         let [namespace, name] = [NAMESPACE, "snippet"].map(str::to_owned);
         let program = ExecuteRequest::new(format!("void {namespace}.{name}"));
-        let program = program.functions([ScriptFunction { namespace, name, code: code.to_owned() }]);
-        let limits = Limits { timeout: MAX_COMPILE_TIME, ..Limits::default() };
+        let program = program.functions([ScriptFunction::new(namespace, name, code)]);
+        let limits = Limits::default().timeout(MAX_COMPILE_TIME);
         let _turn = self.turn.acquire().await.ok()?;
         let result = self.executor.execute(program.limits(limits)).await;
         let Err(error) = result.outcome else { return Some(Ok(())) };

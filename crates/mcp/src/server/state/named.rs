@@ -37,7 +37,7 @@ pub(in super::super) fn named(source: &str, snippets: &Snippets, library: &Libra
             found.insert(name.to_owned(), code);
         }
     }
-    let function = |(name, code)| ScriptFunction { namespace: NAMESPACE.to_owned(), name, code };
+    let function = |(name, code)| ScriptFunction::new(NAMESPACE, name, code);
     found.into_iter().map(function).collect()
 }
 

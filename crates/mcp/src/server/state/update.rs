@@ -12,7 +12,7 @@ const NAME: &str = "update";
 /// The function, if one of `sources` contains its name and that of the namespace.
 pub(in super::super) fn update<'a>(mut sources: impl Iterator<Item = &'a str>) -> Option<ScriptFunction> {
     let [namespace, name] = [NAMESPACE, NAME].map(str::to_owned);
-    let function = || ScriptFunction { namespace, name, code: include_str!("update.js").to_owned() };
+    let function = || ScriptFunction::new(namespace, name, include_str!("update.js"));
     let names = |source: &str, name: &str| words(source).any(|word| word == name);
     sources.any(|source| names(source, NAME) && names(source, NAMESPACE)).then(function)
 }
