@@ -64,12 +64,11 @@ pub(crate) fn note_missing_layers(command: &RunnerCommand) {
 
 impl RunnerJailArguments {
     pub(crate) fn options(&self, engine: RunnerEngine) -> RunnerProcessOptions {
-        RunnerProcessOptions {
-            jail: self.jail,
-            memory_bytes: self.jail_memory.map(|size| size.0),
-            compiles: engine.compiles_programs(),
-            probe: self.probe,
-        }
+        RunnerProcessOptions::default()
+            .jail(self.jail)
+            .memory_bytes(self.jail_memory.map(|size| size.0))
+            .compiles(engine.compiles_programs())
+            .probe(self.probe)
     }
 
     /// The command that starts this binary as a runner process with the same jail.

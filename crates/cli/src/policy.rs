@@ -10,7 +10,6 @@ use std::time::SystemTime;
 use clap::Args;
 use execbox::core::hint::near;
 use execbox::core::text::{Keep, escape_json};
-use execbox::events::Verdict;
 use execbox::policy::{Answer, Ask, AuditRecord, Decision, NamedLine, Policy, ProposedCall, Questions};
 use execbox::{Effect, Provider};
 use execbox_mcp::config::Config;
@@ -292,19 +291,12 @@ impl AuditLog {
 /// client has a name. The arguments have no secrets.
 fn json_of(record: &AuditRecord<'_>, client: Option<&str>, secrets: &Secrets) -> Json {
     let (call, time) = (&record.call, humantime::format_rfc3339_millis(SystemTime::now()).to_string());
-    let (decision, reason) = match record.verdict {
-        Verdict::Allowed => ("allowed", None),
-        Verdict::Denied(reason) => ("denied", Some(reason)),
-        Verdict::Approved => ("approved", None),
-        Verdict::Refused(reason) => ("refused", Some(reason)),
-        Verdict::Abandoned => ("abandoned", None),
-    };
     let mut json = json!({ "time": time });
     if let Some(client) = client {
         json["client"] = client.into();
     }
     json["tool"] = call.name().into();
-    json["effect"] = effect(call.effect).into();
+    json["effect"] = call.effect.as_str().into();
     match call.input.to_string().len() {
         ..=MAX_ARGUMENTS => {
             json["arguments"] = call.input.clone();
@@ -323,21 +315,12 @@ fn json_of(record: &AuditRecord<'_>, client: Option<&str>, secrets: &Secrets) ->
             of => *of = json!([number]),
         }
     }
-    json["decision"] = decision.into();
+    json["decision"] = record.verdict.as_str().into();
     json["waitedMs"] = u64::try_from(record.waited.as_millis()).unwrap_or(u64::MAX).into();
-    if let Some(reason) = reason {
+    if let Some(reason) = record.verdict.reason() {
         json["reason"] = reason.into();
     }
     json
-}
-
-fn effect(effect: Effect) -> &'static str {
-    match effect {
-        Effect::ReadOnly => "readOnly",
-        Effect::Unstated => "unstated",
-        Effect::Additive => "additive",
-        Effect::Destructive => "destructive",
-    }
 }
 
 /// The maximum length of an audit log, in bytes.

@@ -10,7 +10,7 @@ use serde_json::json;
 async fn main() -> Result<(), Box<dyn Error>> {
     let copy = Tool::new("copy", async |_, context| {
         for done in [1.0, 2.0] {
-            context.report(&ToolProgress { done, total: Some(2.0), message: None });
+            context.report(&ToolProgress::new(done).total(2.0));
             tokio::task::yield_now().await;
         }
         Ok(json!("copied"))

@@ -38,12 +38,10 @@ fn declarations(catalog: &Value) -> String {
 }
 
 fn tool(tool: &Value) -> ToolSignature<'_> {
-    ToolSignature {
-        safe_name: tool["name"].as_str().unwrap(),
-        description: tool["description"].as_str(),
-        input: tool.get("input"),
-        output: tool.get("output"),
-    }
+    ToolSignature::new(tool["name"].as_str().unwrap())
+        .description(tool["description"].as_str())
+        .input(tool.get("input"))
+        .output(tool.get("output"))
 }
 
 #[test]
@@ -51,8 +49,7 @@ fn a_signature_includes_its_types() {
     let input = json!({ "type": "object", "properties": { "q": { "type": "string" } }, "required": ["q"] });
     let output =
         json!({ "$ref": "#/$defs/Hit", "$defs": { "Hit": { "properties": { "url": { "type": "string" } } } } });
-    let tool =
-        ToolSignature { safe_name: "search", description: Some("Finds."), input: Some(&input), output: Some(&output) };
+    let tool = ToolSignature::new("search").description("Finds.").input(&input).output(&output);
     let expected = "/** Finds. */\nfunction search(input: { q: string }): Promise<Hit>;\ntype Hit = { url?: string };";
     assert_eq!(signature(&tool), expected);
 }

@@ -204,7 +204,7 @@ async fn the_tool_context_contains_provider_and_tool_names() {
 async fn tools_report_progress_until_the_execution_ends() {
     let seen: Arc<Mutex<Option<ToolContext>>> = Arc::default();
     let keep = Arc::clone(&seen);
-    let half = ToolProgress { done: 1.0, total: Some(2.0), message: Some("half".to_owned()) };
+    let half = ToolProgress::new(1.0).total(2.0).message("half".to_owned());
     let progress = half.clone();
     let tool = Tool::new("copy-all", move |_: Json, context: ToolContext| {
         context.report(&progress);
@@ -296,7 +296,7 @@ async fn a_direct_call_is_an_execution_of_its_own() {
         })
     };
     let report = Tool::new("report", async |_, context: ToolContext| {
-        context.report(&ToolProgress { done: 0.5, total: None, message: None });
+        context.report(&ToolProgress::new(0.5));
         Ok(json!([context.attached::<u8>(), context.attached::<&str>()]))
     });
     let wait = Tool::new("wait-long", async |_, _: ToolContext| std::future::pending().await);

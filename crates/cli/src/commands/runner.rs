@@ -176,13 +176,12 @@ fn listen(arguments: &Arguments, address: &Address) -> Result<Exit, CommandError
     let threads = available_parallelism().map_or(1, NonZero::get);
     let jail = arguments.jail.options(RunnerEngine::QuickJs);
     let process = RunnerProcess::prepare_listening(jail, &listener, arguments.max_connections);
-    let options = ListenOptions {
-        max_connections: arguments.max_connections,
-        idle_timeout: arguments.idle_timeout.0,
-        max_buffered_bytes: arguments.max_buffer.len(),
-        max_total_buffered_bytes: arguments.max_total_buffer.len(),
-        max_limits: arguments.max_limits.limits(ListenOptions::default().max_limits),
-    };
+    let options = ListenOptions::default()
+        .max_connections(arguments.max_connections)
+        .idle_timeout(arguments.idle_timeout.0)
+        .max_buffered_bytes(arguments.max_buffer.len())
+        .max_total_buffered_bytes(arguments.max_total_buffer.len())
+        .max_limits(arguments.max_limits.limits(ListenOptions::default().max_limits));
     let stop = CancellationToken::new();
     let max_guests = u32::try_from(arguments.max_connections).map_or(MAX_GUESTS, |count| count.min(MAX_GUESTS));
     let runner = Runner::with_max_guests(max_guests).map_err(|error| SystemError::Engine(error.to_string()))?;

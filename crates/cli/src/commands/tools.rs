@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
-use execbox::declarations::{self, ToolSignature};
+use execbox::declarations;
 use execbox::{CancellationToken, Provider};
 use execbox_mcp::server::{Catalog, FoundTool, Query, UnavailableNamespace};
 use execbox_mcp::upstream::UpstreamOptions;
@@ -176,7 +176,7 @@ fn print_json(mut found: Vec<FoundTool>, providers: &[Provider]) -> io::Result<(
         let signature = provider.and_then(|provider| provider.signatures().find(|one| one.safe_name == tool.name));
         if let Some(signature) = signature {
             tool.description = declarations::prose(signature.description.unwrap_or_default());
-            tool.signature = declarations::signature(&ToolSignature { description: None, ..signature });
+            tool.signature = declarations::signature(&signature.description(None));
         }
     }
     report::print(&serde_json::to_string(&found).map_err(io::Error::other)?)

@@ -297,6 +297,7 @@ async fn invalid_input_does_not_affect_other_connections() {
             Socket::Unix(path) => {
                 let _ = std::os::unix::net::UnixStream::connect(path).unwrap().write_all(&invalid);
             }
+            other => panic!("{other:?}"),
         }
         assert!(run(&runner.executor(None), "1").await.is_ok(), "{address}");
     }

@@ -73,6 +73,7 @@ impl fmt::Debug for ToolContext {
 
 /// What calls of a tool do, as its author states it: a hint for people and models, which nothing enforces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Effect {
     /// Calls change nothing.
     ReadOnly,
@@ -83,4 +84,16 @@ pub enum Effect {
     Additive,
     /// Calls may remove or overwrite something.
     Destructive,
+}
+
+impl Effect {
+    /// The effect in one word, for logs: `readOnly`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "readOnly",
+            Self::Unstated => "unstated",
+            Self::Additive => "additive",
+            Self::Destructive => "destructive",
+        }
+    }
 }

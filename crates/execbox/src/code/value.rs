@@ -226,6 +226,7 @@ impl fmt::Debug for HostValue {
 /// and no source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name}: {message}")]
+#[non_exhaustive]
 pub struct HostError {
     /// The `name` of the error in the guest.
     pub name: String,

@@ -212,6 +212,7 @@ pub enum Awaited {
 
 /// How far a call has come.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ToolProgress {
     /// The amount that is done, in a unit of the tool.
     pub done: f64,
@@ -221,8 +222,21 @@ pub struct ToolProgress {
     pub message: Option<String>,
 }
 
+impl ToolProgress {
+    /// This amount is done.
+    pub fn new(done: f64) -> Self {
+        Self { done, total: None, message: None }
+    }
+
+    execbox_core::setters! {
+        total: impl Into<Option<f64>>,
+        message: impl Into<Option<String>>,
+    }
+}
+
 /// The decision about a proposed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Verdict<'a> {
     /// A rule allows the call, or no rule applies.
     Allowed,
@@ -234,6 +248,27 @@ pub enum Verdict<'a> {
     Refused(&'a str),
     /// The execution ended while the call waited for a person.
     Abandoned,
+}
+
+impl<'a> Verdict<'a> {
+    /// The verdict in one word, for logs: `allowed`.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::Denied(_) => "denied",
+            Self::Approved => "approved",
+            Self::Refused(_) => "refused",
+            Self::Abandoned => "abandoned",
+        }
+    }
+
+    /// Why the call was not made, if a rule or a person decided that.
+    pub fn reason(&self) -> Option<&'a str> {
+        match self {
+            Self::Denied(reason) | Self::Refused(reason) => Some(reason),
+            Self::Allowed | Self::Approved | Self::Abandoned => None,
+        }
+    }
 }
 
 /// How a call ended.

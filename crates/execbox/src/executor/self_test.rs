@@ -11,8 +11,9 @@ use crate::request::ExecuteRequest;
 use crate::session::process::Probe;
 
 /// What [`Executor::self_test`] found.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
 #[must_use = "a limit that does not work must be reported"]
+#[non_exhaustive]
 pub struct SelfTestReport {
     /// The checks, in the order in which they were made.
     pub checks: Vec<SelfTestCheck>,
@@ -22,6 +23,7 @@ pub struct SelfTestReport {
 
 /// One check: an attempt, and whether it ended as it must.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct SelfTestCheck {
     /// What must hold: `a loop is stopped`.
     pub check: &'static str,
@@ -33,6 +35,7 @@ pub struct SelfTestCheck {
 /// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case", tag = "outcome", content = "reason")]
+#[non_exhaustive]
 pub enum CheckOutcome {
     /// The check passed.
     Passed,
@@ -53,7 +56,8 @@ impl SelfTestReport {
 }
 
 impl SelfTestCheck {
-    pub(crate) fn new(check: &'static str, outcome: Result<(), String>) -> Self {
+    /// A check that was made, with what was observed if it failed.
+    pub fn new(check: &'static str, outcome: Result<(), String>) -> Self {
         Self { check, outcome: outcome.map_or_else(CheckOutcome::Failed, |()| CheckOutcome::Passed) }
     }
 }

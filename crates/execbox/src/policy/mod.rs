@@ -52,6 +52,7 @@ use crate::events::{Awaited, Verdict};
 
 /// What a policy decides about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Decision {
     /// The call is made.
     Allow,

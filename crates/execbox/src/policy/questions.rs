@@ -11,6 +11,7 @@ use super::{Approval, Approver, ProposedCall};
 
 /// A person's answer to a question about one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Answer {
     /// The call is made.
     Approve,

@@ -80,6 +80,7 @@ fn serve(options: RunnerProcessOptions, runner: impl FnOnce() -> io::Result<Runn
 
 /// How a runner process is locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct RunnerProcessOptions {
     /// Whether the process may serve although a layer of the jail is missing.
     pub jail: Mode,
@@ -89,6 +90,15 @@ pub struct RunnerProcessOptions {
     pub compiles: bool,
     /// What the process does instead of serving. Default: it serves.
     pub probe: Option<Probe>,
+}
+
+impl RunnerProcessOptions {
+    execbox_core::setters! {
+        jail: Mode,
+        memory_bytes: impl Into<Option<u64>>,
+        compiles: bool,
+        probe: impl Into<Option<Probe>>,
+    }
 }
 
 /// What a runner process does instead of serving, for self-tests.

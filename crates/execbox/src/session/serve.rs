@@ -28,6 +28,7 @@ const MAX_WAITING: usize = 64;
 
 /// What the hosts of a listening runner may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ListenOptions {
     /// The most hosts that are served at once; 0 counts as 1. Further hosts wait. Connections that have not presented their
     /// token, or completed their WebSocket handshake, take no place. Default 256.
@@ -42,6 +43,16 @@ pub struct ListenOptions {
     /// Caps the limits that hosts ask for: see [`Runner::with_max_limits`]. Default: 1 hour, 1 GiB of memory, 100 000 log
     /// lines, 16 MiB of log characters, and no other.
     pub max_limits: Limits,
+}
+
+impl ListenOptions {
+    execbox_core::setters! {
+        max_connections: usize,
+        idle_timeout: Duration,
+        max_buffered_bytes: usize,
+        max_total_buffered_bytes: usize,
+        max_limits: Limits,
+    }
 }
 
 impl Default for ListenOptions {

@@ -14,6 +14,7 @@ pub struct Address {
 
 /// How messages are separated on a byte stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Framing {
     /// `tcp:` and `unix:`: one message per line.
     Lines,

@@ -106,6 +106,7 @@ pub trait Transport: Send {
 
 /// The result of [`Transport::poll_receive`].
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Received {
     /// A complete message.
     Message(Vec<u8>),

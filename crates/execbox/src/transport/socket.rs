@@ -14,6 +14,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream, lookup_host};
 
 /// The address of a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Socket {
     /// `HOST:PORT`.
     Tcp(String),

@@ -23,6 +23,7 @@ pub struct TokenError;
 /// Why a runner closed a connection: the inner error of an [`io::Error`]. As the error of receiving, it ends a program
 /// with `internal_error`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TokenRejection {
     /// The host presented no token.
     #[error("the runner requires a token")]

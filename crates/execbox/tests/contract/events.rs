@@ -145,7 +145,7 @@ fn within_calls(executor: &Arc<dyn Executor>, accepts: Accepts) {
     }
     let kept = Arc::new(Mutex::new(None));
     let keep = Arc::clone(&kept);
-    let half = ToolProgress { done: 0.5, total: None, message: None };
+    let half = ToolProgress::new(0.5);
     let tool = Tool::new("work", move |_: Json, context: ToolContext| {
         let (half, keep) = (half.clone(), Arc::clone(&keep));
         async move {
@@ -162,7 +162,7 @@ fn within_calls(executor: &Arc<dyn Executor>, accepts: Accepts) {
     let request = ExecuteRequest::new(code).provider(provider).limits(generous_limits()).observer(recorder.observer());
     RUNTIME.block_on(executor.execute(request));
     let context = kept.lock().unwrap().take().unwrap();
-    context.report(&ToolProgress { done: 1.0, total: None, message: None });
+    context.report(&ToolProgress::new(1.0));
     drop(context.wait_for_person());
     let expected = [
         "accepted",

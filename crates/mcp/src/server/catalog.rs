@@ -240,7 +240,7 @@ impl Catalog {
         let seen = self.shapes.as_ref().filter(|_| signature.output.is_none());
         let original_name = &provider.manifest().tools[number].original_name;
         let seen = seen.and_then(|shapes| shapes.schema(provider.name(), original_name, signature.input));
-        let shown = ToolSignature { description: None, output: signature.output.or(seen.as_ref()), ..signature };
+        let shown = signature.description(None).output(signature.output.or(seen.as_ref()));
         FoundTool {
             namespace: provider.name().to_owned(),
             name: signature.safe_name.to_owned(),
@@ -248,7 +248,7 @@ impl Catalog {
             effect: match self.effects[tool] {
                 Effect::ReadOnly => Some("readOnly"),
                 Effect::Destructive => Some("destructive"),
-                Effect::Unstated | Effect::Additive => None,
+                _ => None,
             },
             signature: match (&seen, &mut *format) {
                 (Some(_), Format::Short { outline }) => declarations::outline(&shown, OUTLINES[*outline]),

@@ -128,7 +128,7 @@ fn described(description: Option<&str>, input: Option<&Json>, effect: Effect) ->
         Effect::ReadOnly => Some(ToolAnnotations::new().read_only(true)),
         Effect::Additive => Some(ToolAnnotations::new().read_only(false).destructive(false)),
         Effect::Destructive => Some(ToolAnnotations::new().read_only(false).destructive(true)),
-        Effect::Unstated => None,
+        _ => None,
     };
     tool
 }

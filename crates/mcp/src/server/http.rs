@@ -403,7 +403,7 @@ impl Service {
             Refusal::NoRequest(NoRequest::Full(_)) => Some(HttpLimit::Requests),
             Refusal::Sessions => Some(HttpLimit::Sessions),
             Refusal::Token(TokenRejection::Missing) => Some(HttpLimit::MissingToken),
-            Refusal::Token(TokenRejection::Wrong) => Some(HttpLimit::WrongToken),
+            Refusal::Token(_) => Some(HttpLimit::WrongToken),
             Refusal::TooLong | Refusal::TooSlow | Refusal::Incomplete | Refusal::Exhausted => None,
         };
         if let Some(limit) = limit {
@@ -417,7 +417,7 @@ impl Service {
             Refusal::Token(rejection) => {
                 let (challenge, line) = match rejection {
                     TokenRejection::Missing => ("Bearer", "A token is required: send `Authorization: Bearer …`.\n"),
-                    TokenRejection::Wrong => ("Bearer error=\"invalid_token\"", "The token is not valid.\n"),
+                    _ => ("Bearer error=\"invalid_token\"", "The token is not valid.\n"),
                 };
                 let mut response = error(StatusCode::UNAUTHORIZED, line);
                 response.headers_mut().insert(WWW_AUTHENTICATE, http::HeaderValue::from_static(challenge));

@@ -90,7 +90,7 @@ impl Reporting {
     /// Reports the progress of a single call as its tool does.
     pub(super) fn of_call(caller: &Caller, secrets: &Secrets) -> (Option<Observer>, Self) {
         Self::new(caller, secrets, false, |event, secrets| {
-            let EventKind::CallProgress { progress: ToolProgress { done, total, message }, .. } = event else {
+            let EventKind::CallProgress { progress: ToolProgress { done, total, message, .. }, .. } = event else {
                 return None;
             };
             let text = message.clone().map(|message| truncate(secrets.redact(message), MAX_LINE));
@@ -201,7 +201,7 @@ fn program_line(event: &EventKind<'_>, secrets: &Secrets) -> Option<String> {
 
 /// `shop.import: 40 of 100: reading orders`.
 fn progress_text(call: &CallInfo<'_>, progress: &ToolProgress) -> String {
-    let ToolProgress { done, total, message } = progress;
+    let ToolProgress { done, total, message, .. } = progress;
     let mut text = format!("{call}: {done}");
     text.extend(total.map(|total| format!(" of {total}")));
     text.extend(message.as_ref().map(|message| format!(": {message}")));

@@ -80,7 +80,7 @@ fn with_arguments(call: &ProposedCall<'_>, arguments: &str) -> String {
         Effect::ReadOnly => "its server states that it changes nothing",
         Effect::Additive => "its server states that it adds something and overwrites nothing",
         Effect::Destructive => "its server states that it may remove or overwrite something",
-        Effect::Unstated => "its server does not state whether it changes something",
+        _ => "its server does not state whether it changes something",
     };
     let who = if call.program.is_some() { "A program" } else { "The client" };
     let mut text = format!("{who} wants to call {} ({effect}) with:\n\n{arguments}", call.name());

@@ -347,8 +347,8 @@ static VOCABULARY: LazyLock<Vocabulary> = LazyLock::new(|| {
 fn factor(document: &Document<'_>) -> f32 {
     let effect = match document.effect {
         Effect::ReadOnly => 1.02,
-        Effect::Unstated | Effect::Additive => 1.0,
         Effect::Destructive => 0.98,
+        _ => 1.0,
     };
     let last = match Guidance::of(document.description) {
         Guidance::Deprecated { .. } => DEPRECATED_FACTOR,

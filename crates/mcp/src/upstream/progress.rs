@@ -130,7 +130,7 @@ impl CallsInProgress {
             (call.context.clone(), call.secrets.clone())
         };
         let message = progress.message.map(|message| truncate(secrets.redact(message), MAX_MESSAGE));
-        context.report(&ToolProgress { done: progress.progress, total: progress.total, message });
+        context.report(&ToolProgress::new(progress.progress).total(progress.total).message(message));
     }
 
     /// Passes on a log message, if the calls in progress are of one client: the message does not name the call that it belongs to.

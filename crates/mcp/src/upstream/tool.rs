@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(compiled.check(&result(json!({ "at": 1, "next": { "at": 2 } })), "result"), Ok(()));
         assert!(compiled.check(&result(json!({ "at": 1, "next": { "at": "2" } })), "result").is_err());
         assert_eq!(compiled.check(&json!({ "content": [], "isError": true }), "result"), Ok(()));
-        let signature = ToolSignature { safe_name: "walk", description: None, input: None, output: Some(&schema) };
+        let signature = ToolSignature::new("walk").output(&schema);
         let types = execbox::declarations::signature(&signature);
         let (function, declared) = types.split_once("type Content").unwrap();
         assert_eq!(

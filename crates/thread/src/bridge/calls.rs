@@ -69,7 +69,7 @@ where
                 Ok(_permit) => call(calls.thread.clone(), grant, args).await,
                 Err(error) => Err(error),
             };
-            result.map_err(|error| HostError { message: format!("{name}: {}", error.message), ..error })
+            result.map_err(|error| HostError::named(error.name, format!("{name}: {}", error.message)))
         }
     };
     (name.to_owned(), HostValue::async_function(name, function))

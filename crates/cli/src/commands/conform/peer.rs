@@ -70,7 +70,7 @@ fn bridge(mut transport: Box<dyn Transport>) -> DuplexStream {
                         writer.write_all(&message).await?;
                     }
                     Ok(Received::TooLong(_) | Received::Attachment(_)) => {}
-                    Ok(Received::End) | Err(_) => break,
+                    Ok(_) | Err(_) => break,
                 },
                 // A partial line stays in `line` if the other branch completes first.
                 read = reader.read_until(b'\n', &mut line) => {

@@ -177,11 +177,12 @@ impl Tested {
     }
 }
 
-fn check_line(SelfTestCheck { check, outcome }: &SelfTestCheck) -> Line {
+fn check_line(SelfTestCheck { check, outcome, .. }: &SelfTestCheck) -> Line {
     let (mark, text) = match outcome {
         CheckOutcome::Passed => (Mark::Passed, check.to_string()),
         CheckOutcome::Failed(reason) => (Mark::Failed, format!("{check}: {reason}")),
         CheckOutcome::Skipped(reason) => (Mark::Skipped, format!("{check}: not tested: {reason}")),
+        _ => (Mark::Skipped, format!("{check}: unknown outcome")),
     };
     Line { mark, text, is_problem: mark == Mark::Failed }
 }

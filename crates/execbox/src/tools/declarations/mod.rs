@@ -48,6 +48,7 @@ use print::Printer;
 
 /// What the generator needs of one tool.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct ToolSignature<'a> {
     /// The name that guest code calls. It must be an identifier.
     pub safe_name: &'a str,
@@ -57,6 +58,19 @@ pub struct ToolSignature<'a> {
     pub input: Option<&'a Value>,
     /// The JSON Schema of the tool's result.
     pub output: Option<&'a Value>,
+}
+
+impl<'a> ToolSignature<'a> {
+    /// A tool without a description and schemas.
+    pub fn new(safe_name: &'a str) -> Self {
+        Self { safe_name, description: None, input: None, output: None }
+    }
+
+    execbox_core::setters! {
+        description: impl Into<Option<&'a str>>,
+        input: impl Into<Option<&'a Value>>,
+        output: impl Into<Option<&'a Value>>,
+    }
 }
 
 /// `declare namespace NAME { … }` for a whole provider. `name` must be an identifier.
