@@ -6,11 +6,11 @@ use std::hint::black_box;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use execbox::core::engine::{CallId, Engine as _, Event, Guest, Outcome, Pending, Settlement, Turn};
-use execbox::core::language::{CompileLimits, Language as _};
-use execbox::core::program::{Limits, Namespace, Program, Source};
-use execbox::core::value::Value;
 use execbox::{ExecuteRequest, Executor as _, InlineExecutor, Provider, Tool};
+use execbox_core::engine::{CallId, Engine as _, Event, Guest, Outcome, Pending, Settlement, Turn};
+use execbox_core::language::{CompileLimits, Language as _};
+use execbox_core::program::{Limits, Namespace, Program, Source};
+use execbox_core::value::Value;
 use execbox_measure::allocator;
 use execbox_measure::samples::Samples;
 use execbox_quickjs::QuickJs;

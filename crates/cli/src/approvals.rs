@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use execbox::core::text::cut;
 use execbox::policy::{Approval, Approver, ProposedCall};
+use execbox_core::text::cut;
 use execbox_mcp::server::{question, whole_question};
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};

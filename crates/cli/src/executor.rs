@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use execbox::core::error::ExecuteError;
 use execbox::jail::Mode;
 use execbox::transport::{Address, AddressError, Token};
 use execbox::{
     Executor, FallbackExecutor, HostOptions, InlineExecutor, Limits, PoolOptions, ProcessExecutor, RemoteExecutor,
     Runner, WorkerExecutor,
 };
+use execbox_core::error::ExecuteError;
 
 use crate::engine::{Engine, EngineArguments, EngineChoice, RunnerEngine, own_runner};
 use crate::error::{CliError, CommandError};

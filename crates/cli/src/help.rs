@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ColorChoice, CommandFactory as _, Error, FromArgMatches as _, Parser};
-use execbox::core::hint;
+use execbox_core::hint;
 
 use crate::commands::Command;
 use crate::style;

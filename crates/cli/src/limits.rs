@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::builder::ValueParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
-use execbox::core::program::{Amount, Limit, Unit, Wire};
 use execbox::{Limits, ListenOptions};
+use execbox_core::program::{Amount, Limit, Unit, Wire};
 
 use crate::units::{Size, Time};
 

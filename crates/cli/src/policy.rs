@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use clap::Args;
-use execbox::core::hint::near;
-use execbox::core::text::{Keep, escape_json};
 use execbox::policy::{Answer, Ask, AuditRecord, Decision, NamedLine, Policy, ProposedCall, Questions};
 use execbox::{Effect, Provider};
+use execbox_core::hint::near;
+use execbox_core::text::{Keep, escape_json};
 use execbox_mcp::config::Config;
 use execbox_mcp::server::{question, whole_question};
 use execbox_mcp::servers::Servers;

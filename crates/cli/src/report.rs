@@ -9,9 +9,9 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use anstyle::Style;
-use execbox::core::error::{SCRIPT_NAME, render};
-use execbox::core::text::bytes_text;
 use execbox::{ExecuteError, ExecuteResult, Limits, LogLevel, LogLine, StackFrame, Usage};
+use execbox_core::error::{SCRIPT_NAME, render};
+use execbox_core::text::bytes_text;
 use execbox_mcp::Secrets;
 use serde_json::Value as Json;
 

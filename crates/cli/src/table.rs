@@ -1,7 +1,7 @@
 //! Tables: aligned columns, of which the last one is cut to the width of the terminal.
 
 use anstyle::Style;
-use execbox::core::text::cut;
+use execbox_core::text::cut;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::style::{self, Colors};

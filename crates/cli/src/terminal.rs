@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use execbox::core::text::{Keep, escape, escape_json, is_hidden};
+use execbox_core::text::{Keep, escape, escape_json, is_hidden};
 
 /// Escapes text of several lines.
 pub(crate) fn safe(text: &str) -> Cow<'_, str> {

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use execbox::core::text::bytes_text;
+use execbox_core::text::bytes_text;
 use humantime::DurationError;
 
 /// A duration: `2s`, `500ms`, `1m 30s`. A plain number is milliseconds.

@@ -4,6 +4,9 @@
 //! socket, engine or parser: time is an argument, engines and languages are traits. A driver polls its state machines and does the
 //! I/O; the crate `execbox` has the drivers.
 //!
+//! **This crate has no stable interface.** Depend on `execbox`, which re-exports what embedders and the authors of engines,
+//! languages and transports need.
+//!
 //! ```text
 //!   request ──► script ──► Program ──► Engine::start ──► Guest ─┐
 //!                 ▲                                             │ events: logs, calls

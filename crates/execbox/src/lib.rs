@@ -32,14 +32,15 @@
 //! | choose the isolation | [`InlineExecutor`], [`WorkerExecutor`], [`ProcessExecutor`], [`RemoteExecutor`], [`FallbackExecutor`] |
 //! | set limits, see what was used | [`Limits`], [`Usage`], [`PoolOptions`], [`HostOptions`] |
 //! | serve remote hosts | [`Runner`], [`transport::Listener`] |
-//! | bring an engine, a language or a transport | [`core::engine::Engine`], [`core::language::Language`], [`transport::Transport`] |
+//! | bring an engine, a language or a transport | [`engine::Engine`], [`language::Language`], [`transport::Transport`] |
 //!
 //! # One crate
 //!
-//! An application depends on `execbox` alone. The types that it meets are at the root and in the modules above. [`core`] and
-//! [`jail`] are two crates that `execbox` stands on, under its own version: [`core`] is for those who bring an engine, a language,
-//! a transport or a runner, [`jail`] for those who print or check how a process is confined. Crates of their own, each used
-//! together with this one: `execbox-mcp` (servers of the Model Context Protocol, as providers and as a server that runs code),
+//! An application depends on `execbox` alone. The types that it meets are at the root and in the modules above. [`engine`],
+//! [`language`] and [`budget`] are for those who bring an engine, a language or a transport, [`jail`] for those who print or check
+//! how a process is confined. Their types are those of the crates `execbox-core` and `execbox-jail`. `execbox-core` has no stable
+//! interface: each of its versions may change all that is not part of `execbox`. Crates of their own, each used together with
+//! this one: `execbox-mcp` (servers of the Model Context Protocol, as providers and as a server that runs code),
 //! `execbox-thread` (the state of conversations) and `execbox-v8` (an engine for programs that compute).
 //!
 //! # What the crate starts and opens
@@ -112,8 +113,30 @@ pub use tools::provider::{Provider, ProviderBuilder, ProviderError};
 pub use tools::schema::{Schema, SchemaError, UncheckedPart, ValidationError, Violation};
 pub use tools::tool::{Tool, ToolError};
 
-pub use execbox_core as core;
+pub use execbox_core::budget;
 pub use execbox_jail as jail;
+
+/// The interface of engines, for [`Runner::with_engine`]: a guest as a state machine, programs and values.
+///
+/// An engine has to treat everything that a program or a value can contain. The enums here are exhaustive for that reason: a
+/// variant that is added breaks engines, with a new version of this crate.
+pub mod engine {
+    pub use execbox_core::engine::{
+        Call, Engine, Event, Frame, FunctionId, Guest, Interrupt, MAX_UNAWAITED, MEMORY_LIMIT_EXIT_CODE, ModuleError,
+        NativeError, NoRoom, Notification, Outcome, Pending, Settlement, StartError, Thrown, Turn, UnawaitedCall,
+    };
+    pub use execbox_core::{libraries, mailbox, program, stack, value};
+}
+
+/// The interface of front ends, for [`Runner::with_engine`]: how the source of a script or module becomes JavaScript.
+///
+/// The enums here are exhaustive, as those of [`engine`].
+pub mod language {
+    pub use execbox_core::language::{
+        Code, CompileError, CompileLimits, Export, Import, Imported, Language, Module, ModuleSource, Request, Shift,
+        SyntaxError,
+    };
+}
 
 /// The examples of the README and of the book, as doctests.
 #[cfg(doctest)]

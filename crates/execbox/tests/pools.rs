@@ -6,12 +6,12 @@ use std::task::{Context, Poll};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use execbox::core::engine::{Engine, Event, Guest, Interrupt, Pending, Settlement, StartError, Turn};
-use execbox::core::program::{Program, Source};
 use execbox::{
     CancellationToken, ErrorCode, ExecuteRequest, ExecuteResult, Executor, InlineExecutor, Limits, NeedsOwnProcess,
     PoolOptions, Provider, Rejected, Runner, Tool, WorkerExecutor,
 };
+use execbox_core::engine::{Engine, Event, Guest, Interrupt, Pending, Settlement, StartError, Turn};
+use execbox_core::program::{Program, Source};
 use execbox_testkit::scripted::{Moves, Scripted};
 
 /// The scripted engine, which records the threads it is called on. Its program `never return` blocks the thread.

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use execbox::core::engine::{Engine, Event, Guest, Interrupt, Outcome, Pending, Settlement, StartError, Turn};
-use execbox::core::program::Program;
-use execbox::core::value::Value;
 use execbox::{ExecuteRequest, Executor, InlineExecutor, Limits, Provider, Tool, ToolError, WorkerExecutor};
+use execbox_core::engine::{Engine, Event, Guest, Interrupt, Outcome, Pending, Settlement, StartError, Turn};
+use execbox_core::program::Program;
+use execbox_core::value::Value;
 use execbox_testkit::scripted::{Moves, Scripted, ThreadBound};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;

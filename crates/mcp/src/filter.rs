@@ -1,8 +1,8 @@
 //! Filters of the tools of a server: which can be called, which clients see, and which need approval.
 
 use execbox::Effect;
-use execbox::core::names::safe_name;
 pub use execbox::policy::Pattern;
+use execbox_core::names::safe_name;
 
 /// Selects the tools of one server by their names, and by the effects that the server states. By default, every tool passes.
 ///

@@ -10,8 +10,8 @@ use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use execbox::core::names::safe_name;
 use execbox::{Cause, ExecuteError, Provider};
+use execbox_core::names::safe_name;
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use rmcp::model::ProtocolVersion;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use execbox::core::text::{Keep, escape};
+use execbox_core::text::{Keep, escape};
 use serde_json::{Map, Value as Json};
 
 /// Truncates `text` to at most `max` characters and appends how many were removed.

@@ -1,6 +1,6 @@
 //! Units of figures, and how figures are printed.
 
-use execbox::core::text::bytes_text;
+use execbox_core::text::bytes_text;
 use serde::{Deserialize, Serialize};
 
 /// The unit of a figure.

@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::fmt;
 
-use execbox::core::value::SerializationError;
+use execbox_core::value::SerializationError;
 
 /// Why an operation on a thread failed.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use execbox::core::text::cut;
+use execbox_core::text::cut;
 
 use crate::error::{PathError, PathProblem};
 use crate::limits::PATH_BYTES;

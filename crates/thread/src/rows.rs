@@ -1,6 +1,6 @@
 //! Helpers of all tables: checks, costs, pages, and conversions from and to the database.
 
-use execbox::core::value::Value;
+use execbox_core::value::Value;
 use serde_json::Value as Json;
 
 use crate::error::{NameProblem, Named, Stored, ThreadError};

@@ -5,7 +5,7 @@ use std::io;
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
-use execbox::core::text::{Keep, escape};
+use execbox_core::text::{Keep, escape};
 use execbox_mcp::Pattern;
 use serde::Serialize;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use execbox::CancellationToken;
-use execbox::core::text::cut;
+use execbox_core::text::cut;
 use execbox_mcp::config::{Config, ServerConfig, Transport};
 use execbox_mcp::oauth::{Credentials, Login, LoginError, LoginState, OAuthClient, login_state};
 use futures_util::future::join_all;

@@ -10,9 +10,9 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use clap::Args;
-use execbox::core::text::cut;
 use execbox::transport::{Address, BoundListener, ListenError};
 use execbox::{CancellationToken, ListenOptions, Runner, RunnerProcess, TypeScript};
+use execbox_core::text::cut;
 use tokio::runtime::Runtime;
 
 use crate::commands::doctor;

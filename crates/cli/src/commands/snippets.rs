@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use execbox::core::text::cut;
+use execbox_core::text::cut;
 use execbox_mcp::server::{Snippet, StateArea, StateError, StateStore as _};
 use serde_json::json;
 

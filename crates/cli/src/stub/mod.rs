@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use execbox::core::text::cut;
 use execbox::{Provider, ProviderError, Schema, SchemaError, Tool, ToolError, ValidationError};
+use execbox_core::text::cut;
 use serde_json::Value as Json;
 
 use self::file::{AnswerEntry, ProviderEntry, ToolEntry};

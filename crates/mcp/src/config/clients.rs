@@ -17,10 +17,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use execbox::core::hint::near;
-use execbox::core::program::{Amount, Limit, Unit};
 use execbox::transport::Token;
 use execbox::{Effect, Limits};
+use execbox_core::hint::near;
+use execbox_core::program::{Amount, Limit, Unit};
 
 use super::node::Node;
 use super::skipped::MAX_VALUES;

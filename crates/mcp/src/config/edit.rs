@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use execbox::core::text::{Keep, escape_json};
+use execbox_core::text::{Keep, escape_json};
 
 use super::node::{Node, Token};
 use super::{ConfigError, Context, Format, entry, node, tables};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use execbox::core::hint::near;
+use execbox_core::hint::near;
 
 use super::entry::Kind;
 use super::node::Node;

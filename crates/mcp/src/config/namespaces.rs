@@ -1,6 +1,6 @@
 //! The namespaces of servers.
 
-use execbox::core::names::{check_provider_name, distinct, safe_name};
+use execbox_core::names::{check_provider_name, distinct, safe_name};
 
 /// The namespaces of servers with these names: identifiers, made like those of tools, and numbered where they collide
 /// (`my-server` and `my.server` become `my_server` and `my_server__2`). A name that a JavaScript global has gets the

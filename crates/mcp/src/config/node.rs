@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
 
-use execbox::core::names::is_property_name;
+use execbox_core::names::is_property_name;
 use jsonc_parser::ast::Value as JsonValue;
 use jsonc_parser::common::Ranged as _;
 use jsonc_parser::{CollectOptions, ParseOptions};

@@ -33,7 +33,7 @@ mod tokens;
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use execbox::core::text::cut;
+use execbox_core::text::cut;
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
 

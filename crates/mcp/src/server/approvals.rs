@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use execbox::core::text::{Keep, escape};
 use execbox::policy::{Answer, Approval, Approver, Ask, ProposedCall};
 use execbox::{Effect, ToolContext};
+use execbox_core::text::{Keep, escape};
 use futures_util::future::BoxFuture;
 use rmcp::model::{
     ClientResult, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, InputRequest, Request,

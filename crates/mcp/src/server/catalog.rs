@@ -4,10 +4,10 @@ use std::fmt;
 use std::iter;
 use std::sync::OnceLock;
 
-use execbox::core::hint::near;
-use execbox::core::text::cut;
 use execbox::declarations::{self, Signatures, ToolSignature};
 use execbox::{Effect, Provider};
+use execbox_core::hint::near;
+use execbox_core::text::cut;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 

@@ -1,7 +1,7 @@
 //! Calls of single tools by clients, without code: of exposed tools, and of any tool by its name.
 
-use execbox::core::text::{Keep, escape};
 use execbox::{ExecuteResult, Provider};
+use execbox_core::text::{Keep, escape};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, JsonObject, MetaObject,
     ServerResult,

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use execbox::core::error::SCRIPT_NAME;
 use execbox::{Cause, ExecuteError, MemberPath, Provider};
+use execbox_core::error::SCRIPT_NAME;
 
 use super::{AbsentTool, CodeServer, state};
 

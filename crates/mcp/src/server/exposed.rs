@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use execbox::core::names::safe_name;
 use execbox::{Effect, Provider};
+use execbox_core::names::safe_name;
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::Value as Json;
 use sha2::{Digest as _, Sha256};

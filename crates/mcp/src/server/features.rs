@@ -11,8 +11,8 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use execbox::Provider;
-use execbox::core::text::{Keep, cut, escape};
 use execbox::events::Observer;
+use execbox_core::text::{Keep, cut, escape};
 use futures_util::future::join_all;
 use rmcp::model::{
     CompleteRequestMethod, CompleteRequestParams, CompleteResult, ErrorCode, ErrorData, GetPromptRequestMethod,

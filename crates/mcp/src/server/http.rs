@@ -17,8 +17,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use execbox::core::budget::{Budget, Charge, Exhausted};
 use execbox::transport::{ListenError, Socket, SocketListener, Stream, Token, TokenRejection};
+use execbox_core::budget::{Budget, Charge, Exhausted};
 use http::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, RETRY_AFTER, TRANSFER_ENCODING, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode};

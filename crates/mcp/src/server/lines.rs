@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use execbox::core::text::bytes_text;
+use execbox_core::text::bytes_text;
 use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, GetMeta as _, JsonRpcMessage, ProtocolVersion, ServerJsonRpcMessage,
 };

@@ -68,7 +68,7 @@ impl Media {
             Kind::Image => "image",
             Kind::Audio => "audio",
         };
-        let size = execbox::core::text::bytes_text((self.data.len() / 4 * 3) as u64);
+        let size = execbox_core::text::bytes_text((self.data.len() / 4 * 3) as u64);
         match number {
             Some(number) => format!("({name}, block {number} below: {}, {size})", self.mime_type),
             None => format!("({name}, not shown: {}, {size}; return fewer or smaller ones)", self.mime_type),

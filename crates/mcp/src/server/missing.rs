@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use execbox::core::text::cut;
+use execbox_core::text::cut;
 use serde::Serialize;
 
 use super::catalog::Query;

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use execbox::core::text::cut;
 use execbox::events::Observer;
 use execbox::policy::Policy;
 use execbox::{Limits, Provider};
+use execbox_core::text::cut;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 

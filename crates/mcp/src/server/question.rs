@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use std::iter::Peekable;
 
 use execbox::Effect;
-use execbox::core::text::{Keep, cut, escape, is_hidden, push_escape};
 use execbox::policy::{NamedLine, NamedLines, ProposedCall};
+use execbox_core::text::{Keep, cut, escape, is_hidden, push_escape};
 use serde_json::{Map, Value as Json};
 
 use crate::text::json_exceeds;

@@ -14,7 +14,7 @@
 
 use std::borrow::Cow;
 
-use execbox::core::text::{Keep, bytes_text, cut, escape, mend_surrogates};
+use execbox_core::text::{Keep, bytes_text, cut, escape, mend_surrogates};
 use rmcp::model::{
     CallToolRequestParams, CancelTaskParams, ClientJsonRpcMessage, ClientRequest, CompleteRequestParams,
     DiscoverRequestParams, ErrorCode, ErrorData, GetPromptRequestParams, GetSkillRequestParams, GetTaskParams,

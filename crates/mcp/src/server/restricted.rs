@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use execbox::core::names::safe_name;
 use execbox::{Effect, Provider};
+use execbox_core::names::safe_name;
 use futures_util::future::BoxFuture;
 
 use super::{AbsentTool, ProviderSource, UnavailableNamespace};

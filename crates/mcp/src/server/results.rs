@@ -6,9 +6,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use execbox::core::hint::near;
-use execbox::core::memory;
 use execbox::{Effect, Provider, ToolError};
+use execbox_core::hint::near;
+use execbox_core::memory;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 use tokio::sync::Semaphore;

@@ -6,9 +6,9 @@ use std::iter;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use execbox::core::text::{Keep, escape, escape_json};
 use execbox::policy::{Policy, Questions};
 use execbox::{CancellationToken, ExecuteRequest, ExecuteResult};
+use execbox_core::text::{Keep, escape, escape_json};
 use http::request::Parts;
 use rmcp::model::{CallToolResult, ContentBlock, LoggingMessageNotificationParam, MetaObject, ProtocolVersion};
 use rmcp::service::{RequestContext, RoleServer};

@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, OnceLock};
 
 use execbox::Executor;
-use execbox::core::budget::Budget;
+use execbox_core::budget::Budget;
 use rmcp::model::LoggingLevel;
 use rmcp::service::{RequestContext, RoleServer};
 use tokio::sync::Semaphore;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use execbox::core::budget::{Budget, Charge};
+use execbox_core::budget::{Budget, Charge};
 use futures_util::future::BoxFuture;
 use rmcp::model::{
     CallToolResponse, ErrorData, InputRequests, InputRequiredResult, InputResponses, RequestStateCodec,

@@ -8,10 +8,10 @@ use std::fmt::Display;
 use std::num::NonZeroUsize;
 
 use execbox::ToolError;
-use execbox::core::budget::Meter;
-use execbox::core::hint::near;
-use execbox::core::text::{Keep, cut, escape};
-use execbox::core::value::parse_json;
+use execbox_core::budget::Meter;
+use execbox_core::hint::near;
+use execbox_core::text::{Keep, cut, escape};
+use execbox_core::value::parse_json;
 use serde::de::value::Error as NotRead;
 use serde::de::{DeserializeOwned, Error as _, Visitor};
 use serde::{Deserialize, Deserializer};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use execbox::core::budget::{Budget, Charge, Exhausted};
+use execbox_core::budget::{Budget, Charge, Exhausted};
 use rmcp::model::{
     ClientNotification, ClientRequest, JsonRpcMessage, JsonRpcNotification, RequestId, ServerNotification, ServerResult,
 };

@@ -4,9 +4,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use execbox::ToolError;
-use execbox::core::budget::Meter;
-use execbox::core::text::{cut, mend_surrogates};
-use execbox::core::value::parse_json;
+use execbox_core::budget::Meter;
+use execbox_core::text::{cut, mend_surrogates};
+use execbox_core::value::parse_json;
 use rmcp::model::ErrorData;
 use serde_json::{Map, Value as Json, json};
 

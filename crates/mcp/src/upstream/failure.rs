@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use execbox::core::text::cut;
+use execbox_core::text::cut;
 
 /// Why a server is not available.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use execbox::core::budget::Budget;
-use execbox::core::memory;
-use execbox::core::text::{bytes_text, cut};
 use execbox::{Effect, Provider, ProviderError};
+use execbox_core::budget::Budget;
+use execbox_core::memory;
+use execbox_core::text::{bytes_text, cut};
 use rmcp::model::{
     ClientRequest, JsonObject, ListResourceTemplatesRequest, ListResourcesRequest, ListToolsRequest,
     PaginatedRequestParams, RequestId, ServerResult, Tool,

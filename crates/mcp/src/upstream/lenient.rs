@@ -16,7 +16,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use execbox::core::text::{cut, mend_surrogates};
+use execbox_core::text::{cut, mend_surrogates};
 use rmcp::model::{
     EmptyResult, ErrorCode, ErrorData, JsonObject, JsonRpcMessage, ListToolsResult, RequestId, ServerResult, Tool,
     ToolAnnotations,

@@ -60,7 +60,7 @@ mod watched;
 use std::future::ready;
 
 use execbox::ToolError;
-use execbox::core::names::ProviderNameError;
+use execbox_core::names::ProviderNameError;
 use futures_util::future::BoxFuture;
 use rmcp::model::{ProtocolVersion, RequestMetaObject};
 use rmcp::service::{Peer, RoleClient, ServiceError};

@@ -7,8 +7,8 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use execbox::core::budget::{Charge, Exhausted};
-use execbox::core::text::bytes_text;
+use execbox_core::budget::{Charge, Exhausted};
+use execbox_core::text::bytes_text;
 use rmcp::model::{ErrorCode, ErrorData, JsonRpcMessage, RequestId};
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::vec;
 
-use execbox::core::budget::{Charge, Exhausted};
+use execbox_core::budget::{Charge, Exhausted};
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
 use rmcp::model::{ClientRequest, JsonRpcMessage, JsonRpcRequest, RequestId, ServerJsonRpcMessage};

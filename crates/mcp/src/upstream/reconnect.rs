@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use execbox::ToolError;
-use execbox::core::budget::Budget;
+use execbox_core::budget::Budget;
 use futures_util::future::BoxFuture;
 use rmcp::model::{ClientRequest, PingRequest};
 use rmcp::service::{Peer, RoleClient};

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use execbox::core::text::{Keep, cut, escape, is_hidden};
+use execbox_core::text::{Keep, cut, escape, is_hidden};
 use rmcp::model::{
     ClientCapabilities, ClientResult, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
     ElicitResult, ElicitationSchema, ErrorCode, ErrorData, InputRequest, ListRootsRequest, ListRootsResult, Request,

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use execbox::core::budget::Charge;
 use execbox::{Effect, Tool, ToolContext, ToolError};
+use execbox_core::budget::Charge;
 use rmcp::model::{
     ClientRequest, ListResourceTemplatesRequest, ListResourcesRequest, PaginatedRequestParams, ReadResourceRequest,
     ReadResourceRequestParams,

@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 
-use execbox::core::budget::Charge;
 use execbox::{Effect, Tool, ToolContext, ToolError};
+use execbox_core::budget::Charge;
 use rmcp::model::{
     self, CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientRequest, ErrorCode, RequestId,
     ToolAnnotations,

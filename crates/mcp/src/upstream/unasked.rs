@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use execbox::core::text::bytes_text;
+use execbox_core::text::bytes_text;
 
 use crate::Changes;
 

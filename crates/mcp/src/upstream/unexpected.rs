@@ -1,6 +1,6 @@
 //! Responses over HTTP that are no messages of MCP: pages, redirects, failures. Their description shows what the server says.
 
-use execbox::core::text::cut;
+use execbox_core::text::cut;
 use http::StatusCode;
 use http::header::{AsHeaderName, CONTENT_ENCODING, CONTENT_TYPE, LOCATION, RETRY_AFTER};
 use reqwest::Response;

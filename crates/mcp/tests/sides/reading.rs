@@ -304,9 +304,8 @@ fn owed(line: &[u8]) -> Option<Json> {
     if line.trim_ascii().is_empty() {
         return None;
     }
-    let mended = std::str::from_utf8(line)
-        .ok()
-        .map(|line| execbox::core::text::mend_surrogates(line).unwrap_or(line.to_owned()));
+    let mended =
+        std::str::from_utf8(line).ok().map(|line| execbox_core::text::mend_surrogates(line).unwrap_or(line.to_owned()));
     let Some(Ok(message)) = mended.map(|line| serde_json::from_str::<Json>(&line)) else { return Some(Json::Null) };
     let has = |member: &str| message.get(member).is_some();
     let is_response = !has("method") && (has("result") || has("error"));

@@ -3,7 +3,7 @@
 //! An invalid argument is a `TypeError` that names the argument and what is expected.
 
 use execbox::code::{Args, Datum, Graph, HostError, Node, Primitive};
-use execbox::core::text::cut;
+use execbox_core::text::cut;
 use serde_json::Value as Json;
 
 /// The approximate limit on the host memory of one argument as JSON, in bytes. An object that is referenced twice counts

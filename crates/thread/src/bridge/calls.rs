@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use execbox::code::{Args, HostError, HostResult, HostValue};
-use execbox::core::text::cut;
 use execbox::{ErrorCode, ExecuteError, Provider};
+use execbox_core::text::cut;
 use serde::Serialize;
 use tokio::sync::{Semaphore, SemaphorePermit};
 

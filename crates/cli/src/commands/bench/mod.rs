@@ -18,7 +18,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use execbox::CancellationToken;
-use execbox::core::hint::near;
+use execbox_core::hint::near;
 use execbox_measure::budget::Budget;
 use execbox_measure::head::{Head, Profile};
 use serde_json::{Value as Json, json};

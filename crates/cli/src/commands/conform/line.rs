@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use execbox::core::protocol::LineDecoder;
+use execbox_core::protocol::LineDecoder;
 use memchr::memchr;
 use serde_json::{Map, Value as Json};
 use tokio::io::{AsyncRead as _, AsyncWrite as _, AsyncWriteExt as _, ReadBuf};

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use execbox::core::text::cut;
+use execbox_core::text::cut;
 use serde_json::{Map, Value as Json};
 
 /// An expected message.

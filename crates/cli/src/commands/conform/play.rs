@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
-use execbox::core::text::cut;
+use execbox_core::text::cut;
 use serde_json::{Map, Value as Json};
 use tokio::time::Instant;
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use execbox::core::text::cut;
+use execbox_core::text::cut;
 
 use super::Mark;
 use super::servers::{Diagnosis, Entry, ServerReport};

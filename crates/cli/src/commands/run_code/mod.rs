@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use execbox::code::{CodeExecution, CodeExecutionOptions, CodeExecutionResult};
-use execbox::core::contract::module::{Failure, Status};
 use execbox::{CancellationToken, Executor, Limits};
+use execbox_core::contract::module::{Failure, Status};
 
 pub(crate) use self::arguments::Arguments;
 use self::arguments::{Budget, safety_cap};

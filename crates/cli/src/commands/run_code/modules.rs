@@ -8,7 +8,7 @@ use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use execbox::core::link::{MAX_MODULES, MAX_SOURCES_BYTES};
+use execbox_core::link::{MAX_MODULES, MAX_SOURCES_BYTES};
 
 use crate::error::{CliError, reason};
 use crate::source::{self, TextError};

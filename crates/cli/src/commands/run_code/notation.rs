@@ -11,7 +11,7 @@ use std::ops::AddAssign;
 use std::time::{Duration, UNIX_EPOCH};
 
 use execbox::code::{Datum, Graph, Node, Primitive};
-use execbox::core::value::{ErrorNode, MAX_JSON_DEPTH, NodeId, TimeValue, ViewKind};
+use execbox_core::value::{ErrorNode, MAX_JSON_DEPTH, NodeId, TimeValue, ViewKind};
 use serde_json::Number;
 
 use crate::terminal::safe_line;

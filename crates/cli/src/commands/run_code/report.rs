@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use execbox::code::{CodeExecutionError, CodeExecutionLog, CodeExecutionResult, Graph, Status};
-use execbox::core::contract::module::{Failure, Record};
-use execbox::core::error::render;
+use execbox_core::contract::module::{Failure, Record};
+use execbox_core::error::render;
 
 use execbox::{Position, StackFrame};
 

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use execbox::Limits;
-use execbox::core::program::{Amount, Limit, Unit, Wire};
+use execbox_core::program::{Amount, Limit, Unit, Wire};
 
 use super::page::{Page, root};
 

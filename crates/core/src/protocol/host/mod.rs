@@ -10,15 +10,15 @@
 //!
 //! One [`HostSession`] is one execution or run. It calls no function and transfers no bytes, and it trusts nothing of a
 //! runner that it can check itself: the calls, the time, the limits of logs and notifications, and whether a tool failed.
-//! [`script`] and [`module`] contain what differs between the contracts. Only the module contract begins with `hello`: see
+//! `script` and `module` contain what differs between the contracts. Only the module contract begins with `hello`: see
 //! [`RunCode`](super::RunCode).
 //!
 //! `started` is ignored: no result depends on it, and the specification only recommends it, so a runner may omit or repeat
 //! it.
 
 mod checks;
-pub mod module;
-pub mod script;
+mod module;
+mod script;
 
 use std::collections::VecDeque;
 use std::fmt::Debug;

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use execbox::core::text::cut;
 use execbox::{ErrorCode, ExecuteRequest, Executor, Limits, ScriptFunction};
+use execbox_core::text::cut;
 use tokio::sync::Semaphore;
 
 use super::snippets::{MAX_COMPILE_TIME, NAMESPACE};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Mutex, PoisonError};
 
-use execbox::core::budget::{Budget, Charge, Exhausted};
+use execbox_core::budget::{Budget, Charge, Exhausted};
 
 use super::snippets::{MAX_SNIPPETS_BYTES, SNIPPET_BYTES};
 use super::{ENTRY_BYTES, MAX_STATE_BYTES, StateArea, StateEntry, StateError, StateStore};

@@ -24,8 +24,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use execbox::Provider;
-use execbox::core::budget::Budget;
-use execbox::core::language::Language;
+use execbox_core::budget::Budget;
+use execbox_core::language::Language;
 use serde_json::{Value as Json, json};
 use tokio::sync::Semaphore;
 

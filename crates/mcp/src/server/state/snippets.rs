@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use execbox::core::language::{CompileLimits, Language};
-use execbox::core::names::safe_name;
-use execbox::core::text::cut;
 use execbox::{Effect, Limits, Provider, Tool, ToolError};
+use execbox_core::language::{CompileLimits, Language};
+use execbox_core::names::safe_name;
+use execbox_core::text::cut;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 

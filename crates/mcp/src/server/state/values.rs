@@ -11,10 +11,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use execbox::core::budget::Meter;
-use execbox::core::memory;
-use execbox::core::value::parse_json;
 use execbox::{Effect, Provider, Tool, ToolError};
+use execbox_core::budget::Meter;
+use execbox_core::memory;
+use execbox_core::value::parse_json;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value as Json, json};
