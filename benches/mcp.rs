@@ -229,7 +229,7 @@ struct HttpClient {
 impl HttpClient {
     /// A client of a new server.
     async fn serve(executor: Arc<dyn Executor>) -> Self {
-        let options = ServerOptions { timers: true, ..ServerOptions::default() };
+        let options = ServerOptions::default().timers(true);
         let server = HttpServer::bind("127.0.0.1:0", HttpOptions::default()).await.expect("an address");
         let address = server.address();
         tokio::spawn(server.serve(CodeServer::new(executor, Vec::new, options), CancellationToken::new()));

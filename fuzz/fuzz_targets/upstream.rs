@@ -35,7 +35,7 @@ fn import(tools: &str, rest: &[u8], wait: Duration) -> Option<String> {
             tokio::spawn(serve(far, listed));
             near
         };
-        let options = UpstreamOptions { connect_timeout: wait, call_timeout: wait, ..UpstreamOptions::default() };
+        let options = UpstreamOptions::default().connect_timeout(wait).call_timeout(wait);
         let upstream = Upstream::open_stream("s", connect, options).await.ok()?;
         let types = upstream.provider().types().to_owned();
         upstream.close().await;

@@ -9,7 +9,7 @@ use execbox::{Effect, Limits, Provider};
 use execbox_mcp::Pattern;
 use execbox_mcp::config::{ClientConfig, ConfigError, Context, TokenPlace};
 use execbox_mcp::server::{
-    CodeServer, Grant, NamedClient, NamedClients, ProviderSource, Restricted, ServerOptions, StateOptions, StateStore,
+    CodeServer, Grant, NamedClient, NamedClients, ProviderSource, Restricted, ServerOptions, StateStore,
 };
 use execbox_mcp::servers::Servers;
 
@@ -213,14 +213,13 @@ impl ClientServers {
         };
         let (limits, base) = (&config.limits, &self.options);
         let approver = ClientApprover { approvals: Arc::clone(&self.approvals), client: Some(config.name.clone()) };
-        let options = ServerOptions {
-            limits: limits.of_program(base.limits),
-            max_timeout: limits.max_timeout.unwrap_or(base.max_timeout),
-            max_programs: limits.max_programs.map_or(base.max_programs, Into::into),
-            policy: Some(self.policy.policy(&self.servers, Some(&config.name)).approver(Arc::new(approver))),
-            state: StateOptions { shared: state, ..base.state.clone() },
-            ..base.clone()
-        };
+        let options = base
+            .clone()
+            .limits(limits.of_program(base.limits))
+            .max_timeout(limits.max_timeout.unwrap_or(base.max_timeout))
+            .max_programs(limits.max_programs.map_or(base.max_programs, Into::into))
+            .policy(self.policy.policy(&self.servers, Some(&config.name)).approver(Arc::new(approver)))
+            .state(base.state.clone().shared(state));
         let grant = ServerGrant { config: config.clone(), servers: self.servers.clone() };
         let server = self.gateway.for_client(Restricted::new(Arc::clone(&self.source), grant), options);
         Ok(NamedClient::new(&config.name, token.clone(), server))

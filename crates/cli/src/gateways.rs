@@ -74,13 +74,13 @@ impl State {
 impl From<Status> for Server {
     fn from(status: Status) -> Self {
         let notes = note_lines(&status).into_iter().map(|(line, _)| line).collect();
-        let Status { name, namespace, state } = status;
+        let Status { name, namespace, state, .. } = status;
         let (state, tools, reason) = match state {
             ServerState::Connecting => (State::Starting, None, None),
             ServerState::Ready { tools, .. } => (State::Ready, Some(tools), None),
             ServerState::Failed(failure) => (State::Failed, None, Some(failure.to_string())),
             ServerState::Skipped { reason } => (State::Skipped, None, Some(reason.to_string())),
-            ServerState::Closed => (State::Closed, None, None),
+            _ => (State::Closed, None, None),
         };
         Self { name, namespace, state, tools, reason, notes }
     }

@@ -57,7 +57,7 @@ impl Terminal {
     pub(crate) fn ask(&mut self, input: &Input, file: &str) -> Result<String, PromptError> {
         self.note(&format!("execbox: {file} needs a value for the input {:?}", input.id))?;
         if let InputKind::Pick(options) = &input.kind {
-            for (at, InputOption { label, value }) in options.iter().enumerate() {
+            for (at, InputOption { label, value, .. }) in options.iter().enumerate() {
                 let value = if label == value { String::new() } else { format!(" ({value})") };
                 self.note(&format!("  {}) {label}{value}", at + 1))?;
             }
@@ -218,12 +218,12 @@ mod tests {
     use super::*;
 
     fn input(kind: InputKind, default: Option<&str>) -> Input {
-        Input { id: "x".to_owned(), description: None, kind, default: default.map(str::to_owned) }
+        Input::new("x", kind).default(default.map(str::to_owned))
     }
 
     #[test]
     fn answers_select_options_and_empty_answers_take_the_default() {
-        let option = |label: &str, value: &str| InputOption { label: label.to_owned(), value: value.to_owned() };
+        let option = |label: &str, value: &str| InputOption::new(label, value);
         let options = vec![option("Europe", "eu"), option("2", "two"), option("America", "us")];
         let pick = input(InputKind::Pick(options), Some("us"));
         for (answer, expected) in

@@ -16,7 +16,6 @@ use execbox_mcp::Pattern;
 use execbox_mcp::config::{
     Config, ConfigError, IgnoreReason, IgnoredKey, ServerConfig, SkipReason, Skipped, Transport,
 };
-use execbox_mcp::oauth::TokenStore;
 use execbox_mcp::servers::{ServerState, Servers, Status, Update};
 use execbox_mcp::upstream::{LineSink, UpstreamOptions, Warning};
 
@@ -394,8 +393,11 @@ pub(crate) fn new_mistake(config: &Config, before: &Config) -> Option<ServersErr
 /// Starts the servers. `options` have what they share with the command: clients, secrets, and who is notified of changes.
 /// `on_stderr` receives what they write to standard error.
 pub(crate) fn start(config: &Config, options: UpstreamOptions, on_stderr: Option<&LineSink>) -> Servers {
-    let tokens = LoginStore::of_user().ok().map(|store| Arc::new(store) as Arc<dyn TokenStore>);
-    Servers::start(with_depth(config), &UpstreamOptions { tokens, ..options }, on_stderr)
+    let options = match LoginStore::of_user() {
+        Ok(store) => options.tokens(Arc::new(store)),
+        Err(_) => options,
+    };
+    Servers::start(with_depth(config), &options, on_stderr)
 }
 
 /// Replaces the configuration of started servers, and connects to failed ones again: the user may have logged in since.
@@ -475,7 +477,8 @@ pub(crate) fn print_failures(servers: &Servers, is_needed: impl Fn(&str) -> bool
 
 /// The lines about entries that are not used, and whether each is a failure.
 pub(crate) fn skipped_lines(config: &Config) -> Vec<(String, bool)> {
-    let line = |Skipped { name, reason }: &Skipped| (format!("server {name:?} skipped: {reason}"), reason.is_failure());
+    let line =
+        |Skipped { name, reason, .. }: &Skipped| (format!("server {name:?} skipped: {reason}"), reason.is_failure());
     config.skipped.iter().map(line).collect()
 }
 
@@ -514,7 +517,7 @@ pub(crate) fn note_lines(status: &Status) -> Vec<(String, bool)> {
 }
 
 /// The state of a server in one line.
-fn line(Status { name, namespace, state }: &Status) -> String {
+fn line(Status { name, namespace, state, .. }: &Status) -> String {
     let mut line = format!("server {name:?}");
     if name != namespace && !matches!(state, ServerState::Failed(_) | ServerState::Skipped { .. }) {
         let _ = write!(line, " (in code: `{namespace}`)");
@@ -527,7 +530,7 @@ fn line(Status { name, namespace, state }: &Status) -> String {
         }
         ServerState::Failed(failure) => write!(line, ": {failure}"),
         ServerState::Skipped { reason } => write!(line, " skipped: {reason}"),
-        ServerState::Closed => write!(line, ": closed"),
+        _ => write!(line, ": closed"),
     };
     line
 }
@@ -581,7 +584,7 @@ mod tests {
     fn programs_use_the_namespaces_that_they_name_or_may_compute() {
         let names = ["shop", "天気", "a_b"];
         let servers = names.map(|name| ServerConfig::stdio(name, "server", &[]).unwrap());
-        let config = Config { servers: servers.into(), ..Config::default() };
+        let config = Config::from(Vec::from(servers));
         for (code, expected) in [
             ("await shop.list()", &["shop"][..]),
             ("const { list } = shop; await 天気.now()", &["shop", "天気"]),

@@ -186,7 +186,7 @@ impl StateStore for StateFile {
 
 /// Where programs of a gateway keep values and code: in `file`, or in memory.
 pub(crate) fn options(file: Option<Arc<StateFile>>) -> StateOptions {
-    StateOptions { shared: file.map(|file| file as Arc<dyn StateStore>), language: Some(Arc::new(TypeScript)) }
+    StateOptions::default().shared(file.map(|file| file as Arc<dyn StateStore>)).language(Arc::new(TypeScript))
 }
 
 /// Checks that other users can neither read the file, which may contain secrets, nor change it, because the snippets in it are
@@ -222,7 +222,7 @@ fn entry(file: &FileInfo) -> Option<StateEntry> {
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     let bytes: Vec<u8> = digits.chunks(2).map(byte).collect::<Option<_>>()?;
     let key = String::from_utf8(bytes).ok()?;
-    Some(StateEntry { key, bytes: file.size, revision: file.modified_at })
+    Some(StateEntry::new(key, file.size, file.modified_at))
 }
 
 fn state_error(error: ThreadError) -> StateError {

@@ -8,6 +8,7 @@ use execbox_core::names::safe_name;
 ///
 /// A tool that does not pass is not imported: it can be neither found nor called.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ToolFilter {
     /// If not empty, only tools that match one of these patterns pass.
     pub allow: Vec<Pattern>,
@@ -21,6 +22,13 @@ pub struct ToolFilter {
 }
 
 impl ToolFilter {
+    execbox_core::setters! {
+        allow: Vec<Pattern>,
+        deny: Vec<Pattern>,
+        read_only: bool,
+        expose: Vec<Pattern>,
+    }
+
     /// Whether the tool with this name and effect passes. Patterns match the name on the server or the safe name in guest code.
     pub fn passes(&self, tool: &str, effect: Effect) -> bool {
         let is_harmless = !self.read_only || effect == Effect::ReadOnly;
@@ -44,6 +52,7 @@ impl ToolFilter {
 
 /// Selects the tools whose calls a person must approve. By default, no tool is selected.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AskFilter {
     /// Tools with these effects, as their servers state them.
     pub effect: Option<AskEffect>,
@@ -55,6 +64,7 @@ pub struct AskFilter {
 
 /// The effects of calls that a person must approve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum AskEffect {
     /// Calls that may remove or overwrite something, and all calls of tools whose servers state no effect.
     Destructive,
@@ -88,6 +98,12 @@ impl AskEffect {
 }
 
 impl AskFilter {
+    execbox_core::setters! {
+        effect: impl Into<Option<AskEffect>>,
+        tools: Vec<Pattern>,
+        never: Vec<Pattern>,
+    }
+
     /// Adds the name of an effect ([`AskEffect::named`]) or a pattern to the selection.
     pub fn add(&mut self, text: &str) {
         match AskEffect::named(text) {

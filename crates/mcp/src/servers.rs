@@ -74,6 +74,7 @@ enum State {
 
 /// The state of one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Status {
     /// The name of the server in the configuration.
     pub name: String,
@@ -85,6 +86,7 @@ pub struct Status {
 
 /// Whether the tools of a server are available.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ServerState {
     /// The server is starting, or its tools are being listed, for the first time.
     Connecting,
@@ -114,6 +116,7 @@ pub enum ServerState {
 
 /// What [`Servers::update`] changed: names of servers in the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Update {
     /// Servers that are new, which are starting.
     pub added: Vec<String>,

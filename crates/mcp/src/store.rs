@@ -25,7 +25,7 @@ pub trait StateStore: Send + Sync {
     fn list(&self, area: StateArea, prefix: &str) -> Result<Vec<StateEntry>, StateError>;
 }
 
-/// A part of the state, with keys of its own.
+/// A part of the state, with keys of its own. The set is closed: a store has to keep each area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StateArea {
     /// The namespace `store`. Keys have 1 to [`MAX_KEY_BYTES`](crate::server::MAX_KEY_BYTES) bytes.
@@ -38,6 +38,7 @@ pub enum StateArea {
 
 /// An entry of an area, without its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StateEntry {
     /// The key of the entry.
     pub key: String,
@@ -45,6 +46,13 @@ pub struct StateEntry {
     pub bytes: u64,
     /// A number that is different after every change of the text, such as the time of the change.
     pub revision: u64,
+}
+
+impl StateEntry {
+    /// An entry of this key, length in bytes and revision.
+    pub fn new(key: impl Into<String>, bytes: u64, revision: u64) -> Self {
+        Self { key: key.into(), bytes, revision }
+    }
 }
 
 /// Why an operation of a [`StateStore`] failed.

@@ -194,6 +194,7 @@ fn server(server: &ServerConfig, namespace: &str) -> String {
                 line("header", &format!("{name}: {value}"));
             }
         }
+        other => panic!("{other:?}"),
     }
     let patterns = |patterns: &[Pattern]| patterns.iter().map(Pattern::as_str).collect::<Vec<_>>().join(" ");
     if !server.filter.allow.is_empty() {

@@ -39,7 +39,7 @@ fn the_page_shows_the_program_and_its_answer_as_they_are() {
 /// The program prints this answer with `execbox run --config examples/shop/mcp.json examples/shop/late-orders.ts`.
 #[tokio::test]
 async fn late_orders_come_out_of_the_server_as_a_program() {
-    let command = ChildCommand { program: env!("CARGO_BIN_EXE_shop").into(), ..ChildCommand::default() };
+    let command = ChildCommand::new(env!("CARGO_BIN_EXE_shop"));
     let upstream = Upstream::open_child("shop", command, UpstreamOptions::default()).await.unwrap();
     // The timeout is long: a busy machine must not change the result.
     let limits = Limits::default().timeout(Duration::from_mins(2));

@@ -130,11 +130,11 @@ impl<'a> Remote<'a> {
     fn new(server: &'a ServerConfig) -> Result<Self, NoLogin> {
         let name = &server.name;
         match &server.transport {
-            Transport::Stdio { .. } => Err(NoLogin::Program(name.clone())),
             Transport::Http { headers, .. } if headers.iter().any(|(name, _)| is_authorization(name)) => {
                 Err(NoLogin::Header(name.clone()))
             }
             Transport::Http { url, oauth, .. } => Ok(Self { name, url, client: oauth }),
+            _ => Err(NoLogin::Program(name.clone())),
         }
     }
 }

@@ -369,7 +369,7 @@ impl Job {
             });
         }
         let http = match http {
-            Some((address, options)) => Some((address, HttpOptions { token: token.read()?, ..options })),
+            Some((address, options)) => Some((address, options.token(token.read()?))),
             None => None,
         };
         let clients = arguments.clients.map(|path| {
@@ -404,13 +404,11 @@ impl Job {
         let on_stderr = self.on_stderr();
         let secrets = Secrets::default();
         let shapes = self.result_types.shapes(state.as_ref());
-        let shared = UpstreamOptions {
-            shapes: shapes.clone(),
-            clients: clients.clone(),
-            changes: changes.clone(),
-            secrets: secrets.clone(),
-            ..UpstreamOptions::default()
-        };
+        let shared = UpstreamOptions::default()
+            .shapes(shapes.clone())
+            .clients(clients.clone())
+            .changes(changes.clone())
+            .secrets(secrets.clone());
         let servers = servers::start(&self.loaded.config, shared, on_stderr.as_ref());
         let place = http.as_ref().map_or_else(|| "standard input and output".to_owned(), HttpServer::url);
         let reported = CancellationToken::new();
@@ -426,16 +424,15 @@ impl Job {
         let approvals = Approvals::new(self.lines.clone(), Arc::clone(&always));
         let serving_approvals = tokio::spawn(serve_approvals(Arc::clone(&approvals)));
         let approver = ClientApprover { approvals: Arc::clone(&approvals), client: None };
-        let options = ServerOptions {
-            policy: Some(policy.policy(&servers, None).approver(Arc::new(approver))),
-            asks_once,
+        let options = self
+            .options
+            .policy(policy.policy(&servers, None).approver(Arc::new(approver)))
+            .asks_once(asks_once)
             // A client over HTTP may be that of another user.
-            always_allow: http.is_none().then(|| always.for_client(self.lines.clone())),
-            clients: clients.clone(),
-            secrets,
-            shapes: shapes.clone(),
-            ..self.options
-        };
+            .always_allow(http.is_none().then(|| always.for_client(self.lines.clone())))
+            .clients(clients.clone())
+            .secrets(secrets)
+            .shapes(shapes.clone());
         let source = ToolSource { stubs: self.sources.stubs.clone(), servers: servers.clone() };
         let code_server = CodeServer::new(Arc::clone(&executor), source.clone(), options.clone());
         let (clients_file, named_clients) = self.clients.unzip();
@@ -494,11 +491,10 @@ impl Job {
     /// Listens at the address of `--http`. `named` are the clients of `--clients`.
     async fn listen(&self, named: &NamedClients) -> Result<Option<HttpServer>, McpError> {
         let Some((address, options)) = &self.http else { return Ok(None) };
-        let options = HttpOptions {
-            clients: self.clients.is_some().then(|| named.clone()),
-            shortages: Some(shortage_sink(self.lines.clone())),
-            ..options.clone()
-        };
+        let options = options
+            .clone()
+            .clients(self.clients.is_some().then(|| named.clone()))
+            .shortages(shortage_sink(self.lines.clone()));
         HttpServer::bind(address, options).await.map(Some).map_err(McpError::Http)
     }
 
@@ -615,20 +611,18 @@ fn server_options(arguments: &Arguments) -> Result<ServerOptions, McpError> {
         }
     }
     let [search_name, describe_name, call_name, execute_name, code_name] = names.map(String::clone);
-    Ok(ServerOptions {
-        layout: arguments.layout.into(),
-        search_name,
-        describe_name,
-        call_name,
-        execute_name,
-        code_name,
-        limits: arguments.limits.limits(Limits::default().timeout(arguments.timeout.0)),
-        max_timeout: arguments.max_timeout.0,
-        timers: arguments.timers,
-        max_programs: arguments.max_programs.get(),
-        approval_timeout: arguments.approval_timeout.0,
-        ..ServerOptions::default()
-    })
+    Ok(ServerOptions::default()
+        .layout(arguments.layout.into())
+        .search_name(search_name)
+        .describe_name(describe_name)
+        .call_name(call_name)
+        .execute_name(execute_name)
+        .code_name(code_name)
+        .limits(arguments.limits.limits(Limits::default().timeout(arguments.timeout.0)))
+        .max_timeout(arguments.max_timeout.0)
+        .timers(arguments.timers)
+        .max_programs(arguments.max_programs.get())
+        .approval_timeout(arguments.approval_timeout.0))
 }
 
 /// The options of `--http`. Raises the limit of open files to what the connections need; where that is not possible, there are
@@ -644,14 +638,12 @@ fn http_options(arguments: &Arguments) -> HttpOptions {
             "at most {max_connections} connections instead of {wanted}: the hard limit of open files is {allowed} (`ulimit -Hn`)"
         ));
     }
-    HttpOptions {
-        hosts: arguments.allow_host.clone(),
-        origins: arguments.allow_origin.clone(),
-        max_connections,
-        max_requests: (max_connections / REQUESTS_PART).max(1),
-        max_sessions: arguments.max_sessions.get(),
-        ..HttpOptions::default()
-    }
+    HttpOptions::default()
+        .hosts(arguments.allow_host.clone())
+        .origins(arguments.allow_origin.clone())
+        .max_connections(max_connections)
+        .max_requests((max_connections / REQUESTS_PART).max(1))
+        .max_sessions(arguments.max_sessions.get())
 }
 
 /// A sink that reports what clients got no room for, with the option that gives more.

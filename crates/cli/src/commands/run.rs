@@ -182,8 +182,7 @@ impl Job {
     ) -> Result<ExecuteResult, CommandError> {
         let state = StateFile::open_option(self.state.as_deref()).await?;
         let shapes = self.gateway.then(Shapes::default);
-        let servers =
-            UpstreamOptions { secrets: self.secrets.clone(), shapes: shapes.clone(), ..UpstreamOptions::default() };
+        let servers = UpstreamOptions::default().secrets(self.secrets.clone()).shapes(shapes.clone());
         let servers = servers::start(&self.config, servers, None);
         let used = servers::used_namespaces(&self.config, &self.source.code, self.gateway);
         let is_used = |namespace: &str| used.iter().any(|name| name == namespace);
@@ -195,13 +194,11 @@ impl Job {
         self.policy.unmatched(&servers, &self.stubs).iter().for_each(report::warn);
         let (request, policy) = (self.request(cancellation), self.policy.attended(&servers));
         let result = if self.gateway {
-            let options = ServerOptions {
-                policy: Some(policy),
-                state: state::options(state.clone()),
-                shapes,
-                start_timeout: Duration::ZERO, // The servers that the program can use are ready or failed.
-                ..ServerOptions::default()
-            };
+            let options = ServerOptions::default()
+                .policy(policy)
+                .state(state::options(state.clone()))
+                .shapes(shapes)
+                .start_timeout(Duration::ZERO); // The servers that the program can use are ready or failed.
             let source = ToolSource { stubs: self.stubs.clone(), servers: servers.clone() };
             CodeServer::new(executor, source, options).execute(request).await
         } else {

@@ -127,7 +127,7 @@ fn delete(file: &StateFile, path: &Path, name: &str) -> Result<Option<String>, C
 }
 
 fn show(file: &StateFile, path: &Path, name: &str, is_json: bool) -> Result<Option<String>, CommandError> {
-    let Snippet { description, code } = read(file, name)?.ok_or_else(|| unknown(path, name))?;
+    let Snippet { description, code, .. } = read(file, name)?.ok_or_else(|| unknown(path, name))?;
     Ok(Some(match is_json {
         true => json!({ "name": name, "description": description, "code": code }).to_string(),
         false => safe(&code).into_owned(),

@@ -148,12 +148,10 @@ pub(super) fn load(
 fn find(arguments: &Arguments, providers: &[Provider]) -> Vec<FoundTool> {
     let limit = arguments.limit.unwrap_or(usize::MAX);
     let catalog = Catalog::new(providers.to_vec());
-    let mut query = Query {
-        text: arguments.query.join(" "),
-        namespace: arguments.namespace.clone(),
-        read_only: arguments.servers.read_only,
-        ..Query::default()
-    };
+    let mut query = Query::default()
+        .text(arguments.query.join(" "))
+        .namespace(arguments.namespace.clone())
+        .read_only(arguments.servers.read_only);
     let mut found = Vec::new();
     loop {
         query.limit = Some(limit.saturating_sub(found.len()).min(PAGE));

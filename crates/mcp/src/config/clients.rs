@@ -30,6 +30,7 @@ use crate::filter::Pattern;
 
 /// A client of a gateway: its name, its token, and what it can use.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ClientConfig {
     /// The name, which is recorded with the calls of the client.
     pub name: String,
@@ -49,7 +50,7 @@ pub struct ClientConfig {
     pub limits: ClientLimits,
 }
 
-/// Where the token of a client is.
+/// Where the token of a client is. The set is closed: who serves clients has to read each place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TokenPlace {
     /// In the file of the clients, or in the environment.
@@ -63,10 +64,12 @@ pub enum TokenPlace {
 #[error(
     "expected a token of at least {MIN_TOKEN} visible ASCII characters without spaces; `openssl rand -hex 32` prints one"
 )]
+#[non_exhaustive]
 pub struct WeakToken;
 
 /// The limits of one client. Those that are not set are those of the gateway.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ClientLimits {
     /// Limits of each program, by their fields in [`Limits`].
     program: Vec<(&'static str, Amount)>,

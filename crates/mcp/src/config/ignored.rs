@@ -9,6 +9,7 @@ use super::node::Node;
 
 /// A key of an entry that has no effect, with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct IgnoredKey {
     /// The key of the entry.
     pub server: String,

@@ -5,6 +5,7 @@ use super::{ConfigError, Problem};
 
 /// A value that a user is asked for, which `${input:ID}` refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Input {
     /// The `ID` in `${input:ID}`.
     pub id: String,
@@ -31,6 +32,7 @@ pub enum InputKind {
 
 /// An option of `pickString`.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct InputOption {
     /// The text that the user sees.
     pub label: String,
@@ -38,7 +40,24 @@ pub struct InputOption {
     pub value: String,
 }
 
+impl InputOption {
+    /// An option that the user sees as `label`.
+    pub fn new(label: impl Into<String>, value: impl Into<String>) -> Self {
+        Self { label: label.into(), value: value.into() }
+    }
+}
+
 impl Input {
+    /// An input without a description and a default.
+    pub fn new(id: impl Into<String>, kind: InputKind) -> Self {
+        Self { id: id.into(), description: None, kind, default: None }
+    }
+
+    execbox_core::setters! {
+        description: impl Into<Option<String>>,
+        default: impl Into<Option<String>>,
+    }
+
     /// Whether the input can have this value: one of the options, or any text. Empty text is accepted only if `default` is
     /// empty text.
     pub fn accepts(&self, value: &str) -> bool {

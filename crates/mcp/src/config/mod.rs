@@ -89,6 +89,7 @@ use crate::upstream::{HttpProtocol, ResultFormat};
 
 /// The servers of one or more files.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Config {
     /// The servers, in the order of their files.
     pub servers: Vec<ServerConfig>,
@@ -100,6 +101,7 @@ pub struct Config {
 
 /// One MCP server: how to connect to it, and which of its tools to import.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ServerConfig {
     /// The key of the server's entry.
     pub name: String,
@@ -124,6 +126,7 @@ pub struct ServerConfig {
 
 /// How to connect to a server.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Transport {
     /// A child process with MCP on its standard streams.
     Stdio {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 /// A mistake in a file, with its position: of the whole file, or of one entry ([`SkipReason::Invalid`](super::SkipReason)).
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ConfigError {
     /// The path of keys; empty for the file as a whole.
     pub path: String,
@@ -31,6 +32,7 @@ impl std::error::Error for ConfigError {}
 
 /// The language of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Format {
     /// JSON, with comments and trailing commas.
     Json,

@@ -4,6 +4,7 @@ use super::{ConfigError, EnvFileProblem, Unavailable};
 
 /// An entry that is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Skipped {
     /// The key of the entry.
     pub name: String,

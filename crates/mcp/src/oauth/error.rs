@@ -140,6 +140,7 @@ pub enum MetadataProblem {
 /// A request that failed, with the origin of its URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{origin}: {problem}")]
+#[non_exhaustive]
 pub struct RequestError {
     /// The scheme, host and port of the URL.
     pub origin: String,

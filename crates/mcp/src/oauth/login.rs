@@ -36,7 +36,7 @@ struct AuthorizationRequest {
     verifier: String,
 }
 
-/// Whether a server accepts requests without a login.
+/// Whether a server accepts requests without a login. The set is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoginState {
     /// The server rejects such requests with HTTP 401.

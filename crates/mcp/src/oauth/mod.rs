@@ -48,6 +48,7 @@ use tokens::{ClientAuthentication, Endpoint, TokenError};
 
 /// The client that a configuration registers with an authorization server. All members are optional.
 #[derive(Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OAuthClient {
     /// The id of a client that is registered already. Default: the client registers itself.
     pub client_id: Option<String>,
@@ -63,6 +64,17 @@ pub struct OAuthClient {
     pub scopes: Vec<String>,
     /// The port on 127.0.0.1 to which the browser returns. Default: a free one.
     pub callback_port: Option<u16>,
+}
+
+impl OAuthClient {
+    execbox_core::setters! {
+        client_id: impl Into<Option<String>>,
+        client_secret: impl Into<Option<String>>,
+        client_metadata_url: impl Into<Option<String>>,
+        issuer: impl Into<Option<String>>,
+        scopes: Vec<String>,
+        callback_port: impl Into<Option<u16>>,
+    }
 }
 
 /// Omits the secret.

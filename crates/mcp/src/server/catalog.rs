@@ -23,6 +23,7 @@ use crate::upstream::RejectedTool;
 /// The input of the search tool.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Query {
     /// Keywords; if empty, all tools are found.
     #[serde(default, rename = "query")]
@@ -47,6 +48,7 @@ pub struct Query {
 /// The output of the search tool.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Page {
     /// The number of matches on all pages.
     pub total: usize,
@@ -74,6 +76,7 @@ pub struct Page {
 
 /// The description of a provider: what a server says about the use of its tools.
 #[derive(Debug, Serialize)]
+#[non_exhaustive]
 pub struct Instructions {
     /// The name of the provider.
     pub namespace: String,
@@ -84,6 +87,7 @@ pub struct Instructions {
 /// A name that no tool has, or that of a tool that cannot be called.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct UnknownTool {
     /// The name, truncated if it is long.
     pub name: String,
@@ -97,6 +101,7 @@ pub struct UnknownTool {
 
 /// The name of a namespace that does not exist.
 #[derive(Debug, Serialize)]
+#[non_exhaustive]
 pub struct UnknownNamespace {
     /// The name, truncated if it is long.
     pub name: String,
@@ -106,6 +111,7 @@ pub struct UnknownNamespace {
 
 /// A tool on a [`Page`].
 #[derive(Debug, Serialize)]
+#[non_exhaustive]
 pub struct FoundTool {
     /// The name of the tool's provider.
     pub namespace: String,
@@ -142,6 +148,17 @@ pub struct Catalog {
     shapes: Option<Shapes>,
     /// A cache of the outlines of each tool, by position in [`OUTLINES`]: large schemas make them slow to write.
     outlines: Vec<[OnceLock<String>; OUTLINES.len()]>,
+}
+
+impl Query {
+    execbox_core::setters! {
+        text: impl Into<String>,
+        namespace: impl Into<Option<String>>,
+        read_only: bool,
+        limit: impl Into<Option<usize>>,
+        offset: usize,
+        describe: Vec<String>,
+    }
 }
 
 impl Catalog {

@@ -175,7 +175,7 @@ pub(super) fn code_tool(
         starting => format!("Servers that are starting: {starting}. Available tools of the others:"),
     };
     let head = format!("Runs code that calls tools. {HOW_TO}{timers}{finder}{kept}{envelope} {tools}\n");
-    let max = options.max_types().saturating_sub(head.chars().count());
+    let max = options.max_type_chars().saturating_sub(head.chars().count());
     tool_with_code(&options.code_name, head + &types(catalog.providers(), max, &full_signatures(options)), options)
 }
 

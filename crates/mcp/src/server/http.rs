@@ -52,6 +52,7 @@ use crate::scanner::Scanner;
 
 /// Access control and limits of an [`HttpServer`].
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct HttpOptions {
     /// The token that clients must send, as `Authorization: Bearer …`. Default: none.
     pub token: Option<Token>,
@@ -81,6 +82,21 @@ pub struct HttpOptions {
     pub idle: Duration,
     /// Receives what clients got no room for. Default: none.
     pub shortages: Option<ShortageSink>,
+}
+
+impl HttpOptions {
+    execbox_core::setters! {
+        token: impl Into<Option<Token>>,
+        clients: impl Into<Option<NamedClients>>,
+        hosts: Vec<String>,
+        origins: Vec<String>,
+        max_body: usize,
+        max_connections: usize,
+        max_requests: usize,
+        max_sessions: usize,
+        idle: Duration,
+        shortages: impl Into<Option<ShortageSink>>,
+    }
 }
 
 impl Default for HttpOptions {

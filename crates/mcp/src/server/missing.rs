@@ -12,6 +12,7 @@ use super::{Unavailability, UnavailableNamespace};
 /// The namespaces in which a search finds nothing.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Missing {
     /// The namespaces that the search asks for by name, and the first of the others whose servers failed, with reasons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -26,6 +27,7 @@ pub struct Missing {
 
 /// Names of namespaces, of which the first are shown.
 #[derive(Debug, Default, Serialize)]
+#[non_exhaustive]
 pub struct Namespaces {
     /// How many there are.
     pub count: usize,

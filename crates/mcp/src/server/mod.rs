@@ -54,7 +54,7 @@ mod requests;
 mod restricted;
 mod results;
 mod run;
-pub mod search;
+mod search;
 mod sentences;
 mod session;
 mod sessions;

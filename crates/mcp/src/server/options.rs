@@ -17,6 +17,7 @@ use crate::{Changes, Clients, Secrets, Shapes};
 
 /// Which tools a server has, beside the exposed ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Layout {
     /// Search, and both tools that run code.
     #[default]
@@ -31,6 +32,7 @@ pub enum Layout {
 
 /// The tools of a [`CodeServer`](super::CodeServer) and their limits.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ServerOptions {
     /// Which tools the server has. Default: search and both tools that run code.
     pub layout: Layout,
@@ -93,6 +95,34 @@ pub struct ServerOptions {
     pub state: StateOptions,
 }
 
+impl ServerOptions {
+    execbox_core::setters! {
+        layout: Layout,
+        search_name: impl Into<String>,
+        describe_name: impl Into<String>,
+        call_name: impl Into<String>,
+        execute_name: impl Into<String>,
+        code_name: impl Into<String>,
+        max_text: usize,
+        max_types: impl Into<Option<usize>>,
+        limits: Limits,
+        max_timeout: Duration,
+        timers: bool,
+        max_programs: usize,
+        start_timeout: Duration,
+        policy: impl Into<Option<Policy>>,
+        asks_once: bool,
+        always_allow: impl Into<Option<AlwaysAllow>>,
+        approval_timeout: Duration,
+        observer: impl Into<Option<Observer>>,
+        clients: Clients,
+        secrets: Secrets,
+        changes: Changes,
+        shapes: impl Into<Option<Shapes>>,
+        state: StateOptions,
+    }
+}
+
 impl Default for ServerOptions {
     fn default() -> Self {
         Self {
@@ -130,7 +160,7 @@ impl ServerOptions {
         self.limits.timeout(timeout.map_or(self.limits.timeout, |timeout| timeout.min(max)))
     }
 
-    pub(super) fn max_types(&self) -> usize {
+    pub(super) fn max_type_chars(&self) -> usize {
         self.max_types.unwrap_or(if self.layout == Layout::Single { 20_000 } else { 3_500 })
     }
 }
@@ -219,6 +249,7 @@ impl fmt::Display for AbsentTool {
 /// A namespace whose tools cannot be called now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct UnavailableNamespace {
     /// The name of the namespace.
     pub name: String,
@@ -227,6 +258,13 @@ pub struct UnavailableNamespace {
     /// What can make its tools available.
     #[serde(skip)]
     pub state: Unavailability,
+}
+
+impl UnavailableNamespace {
+    /// A namespace in this state, with the reason as a clause.
+    pub fn new(name: impl Into<String>, reason: impl Into<String>, state: Unavailability) -> Self {
+        Self { name: name.into(), reason: reason.into(), state }
+    }
 }
 
 /// A sentence for models, without a period.
@@ -243,6 +281,7 @@ const MAX_REASON: usize = 300;
 
 /// What can make the tools of a namespace available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Unavailability {
     /// Time: its server is starting.
     Starting,

@@ -20,22 +20,22 @@ use super::synonyms;
 
 /// The searchable text of one tool.
 #[derive(Debug, Clone, Default)]
-pub struct Document<'a> {
+pub(super) struct Document<'a> {
     /// The name of the provider.
-    pub namespace: &'a str,
+    pub(super) namespace: &'a str,
     /// The safe name and the original name of the tool.
-    pub names: [&'a str; 2],
+    pub(super) names: [&'a str; 2],
     /// The description of the tool.
-    pub description: &'a str,
+    pub(super) description: &'a str,
     /// The names of the tool's parameters.
-    pub parameters: Vec<&'a str>,
+    pub(super) parameters: Vec<&'a str>,
     /// The effect of calls of the tool.
-    pub effect: Effect,
+    pub(super) effect: Effect,
 }
 
 /// An index over tools, which are identified by their position in the list.
 #[derive(Debug, Default)]
-pub struct Index {
+pub(super) struct Index {
     /// For each tool, the factor of its scores.
     factors: Vec<f32>,
     /// For each tool, the stems of its name, without those of its namespace.
@@ -73,7 +73,7 @@ struct Counts {
 
 impl Index {
     /// Indexes tools.
-    pub fn new<'a>(documents: impl IntoIterator<Item = Document<'a>>) -> Self {
+    pub(super) fn new<'a>(documents: impl IntoIterator<Item = Document<'a>>) -> Self {
         let mut index = Self::default();
         let mut namespaces: HashMap<&str, usize> = HashMap::new();
         let mut words: BTreeMap<String, Vec<Counts>> = BTreeMap::new();
@@ -108,14 +108,15 @@ impl Index {
         index
     }
 
-    /// The tools that match any word of `query`, best first; equal scores in the order of the list. A query without
-    /// words matches all tools.
-    pub fn search(&self, query: &str) -> Vec<usize> {
+    /// The result of [`scored`](Self::scored), without scores.
+    #[cfg(test)]
+    fn search(&self, query: &str) -> Vec<usize> {
         self.scored(query, None).into_iter().map(|(document, _)| document).collect()
     }
 
-    /// Returns the result of [`search`](Self::search) with scores, which can be compared with those of `other`: the rarity of
-    /// words is that in both indexes together.
+    /// The tools that match any word of `query`, best first, with scores, which can be compared with those of `other`: the rarity
+    /// of words is that in both indexes together. Equal scores are in the order of the list. A query without words matches all
+    /// tools.
     pub(super) fn scored(&self, query: &str, other: Option<&Self>) -> Vec<(usize, f32)> {
         let query: String = query.chars().take(MAX_QUERY).collect();
         let is_known =
@@ -447,7 +448,7 @@ fn stem(word: &str) -> String {
 
 /// The words of a text in lower case: split at everything except letters and digits, between letters and digits, and
 /// before a capital that begins a word (`parseURLNow1` → `parse`, `url`, `now`, `1`).
-pub fn words(text: &str) -> Vec<String> {
+pub(super) fn words(text: &str) -> Vec<String> {
     let chars: Vec<char> = text.chars().take(MAX_TEXT).collect();
     let mut words = Vec::new();
     let mut word = String::new();

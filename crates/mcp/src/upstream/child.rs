@@ -32,6 +32,7 @@ use crate::text::truncate;
 /// and gets those of `env`. Other variables, which may be secrets, are not inherited, and neither are descriptors: starting a
 /// child marks all descriptors of this process but the standard ones as close-on-exec.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ChildCommand {
     /// The program to start.
     pub program: OsString,
@@ -46,6 +47,21 @@ pub struct ChildCommand {
     /// Receives the lines of the program's standard error. Default: none; the last lines are part of the error if the program
     /// fails to start.
     pub on_stderr: Option<LineSink>,
+}
+
+impl ChildCommand {
+    /// The program to start, without arguments.
+    pub fn new(program: impl Into<OsString>) -> Self {
+        Self { program: program.into(), ..Self::default() }
+    }
+
+    execbox_core::setters! {
+        args: Vec<OsString>,
+        env: Vec<(OsString, OsString)>,
+        unset: Vec<OsString>,
+        directory: impl Into<Option<PathBuf>>,
+        on_stderr: impl Into<Option<LineSink>>,
+    }
 }
 
 /// A function that receives lines as they arrive, without secrets and control characters, each truncated to 400

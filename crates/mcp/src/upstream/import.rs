@@ -25,6 +25,7 @@ use crate::text::{json_exceeds, truncate};
 
 /// The result of importing the tools of a server.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Imported {
     /// The tools that are valid and pass the filter.
     pub provider: Provider,
@@ -77,11 +78,19 @@ pub enum Warning {
 
 /// A tool that is not imported because it is invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RejectedTool {
     /// The name of the tool on the server, truncated if it is too long.
     pub name: String,
     /// The reason, as a clause.
     pub reason: String,
+}
+
+impl RejectedTool {
+    /// A tool that is invalid for this reason, a clause.
+    pub fn new(name: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { name: name.into(), reason: reason.into() }
+    }
 }
 
 /// Imports the tools of a connected MCP server. The caller owns the connection: when it ends, calls fail.

@@ -11,6 +11,7 @@ use crate::{Changes, Clients, Secrets, Shapes, ToolFilter};
 
 /// How an MCP server becomes a provider.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct UpstreamOptions {
     /// What guest code receives from a call. Default: [`ResultFormat::Data`].
     pub results: ResultFormat,
@@ -62,6 +63,30 @@ pub struct UpstreamOptions {
     pub shapes: Option<Shapes>,
 }
 
+impl UpstreamOptions {
+    execbox_core::setters! {
+        results: ResultFormat,
+        call_timeout: Duration,
+        connect_timeout: Duration,
+        protocol_version: impl Into<Option<ProtocolVersion>>,
+        ping_timeout: Duration,
+        restart_pause: Duration,
+        max_tools: usize,
+        max_pages: usize,
+        max_schema_bytes: usize,
+        max_catalog_bytes: usize,
+        max_description: usize,
+        max_result_bytes: usize,
+        certificates: impl Into<String>,
+        clients: Clients,
+        changes: Changes,
+        filter: ToolFilter,
+        secrets: Secrets,
+        tokens: Arc<dyn TokenStore>,
+        shapes: impl Into<Option<Shapes>>,
+    }
+}
+
 impl Default for UpstreamOptions {
     fn default() -> Self {
         Self {
@@ -90,6 +115,7 @@ impl Default for UpstreamOptions {
 
 /// What guest code receives from a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum ResultFormat {
     /// The data: the structured content if present, else the only text, as JSON if it is JSON, else the list of content;
     /// `null` without content. A result with `isError` is thrown.
@@ -101,6 +127,7 @@ pub enum ResultFormat {
 
 /// The transport of a server over HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum HttpProtocol {
     /// Streamable HTTP; SSE if the server rejects the first message with status 400, 404 or 405.
     #[default]

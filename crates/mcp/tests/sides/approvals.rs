@@ -78,7 +78,7 @@ impl ClientHandler for User {
 
 /// A shop that asks before `delete_order`, and records what is deleted.
 fn server(policy: Policy, limits: Limits, approval_timeout: Duration) -> (CodeServer, Arc<Mutex<Vec<Json>>>) {
-    server_with(ServerOptions { policy: Some(policy), limits, approval_timeout, ..ServerOptions::default() })
+    server_with(ServerOptions::default().policy(policy).limits(limits).approval_timeout(approval_timeout))
 }
 
 fn server_with(options: ServerOptions) -> (CodeServer, Arc<Mutex<Vec<Json>>>) {
@@ -91,8 +91,8 @@ fn server_with(options: ServerOptions) -> (CodeServer, Arc<Mutex<Vec<Json>>>) {
     let get = Tool::new("get", async |_, _| Ok(json!("an order"))).effect(Effect::ReadOnly);
     let shop = Provider::builder("shop").tool(delete.effect(Effect::Destructive)).tool(get).build().unwrap();
     let policy = options.policy.clone().unwrap_or_default().effect(Effect::Destructive, Decision::Ask);
-    let state = StateOptions { language: Some(Arc::new(TypeScript)), ..StateOptions::default() };
-    let options = ServerOptions { policy: Some(policy), state, ..options };
+    let state = StateOptions::default().language(Arc::new(TypeScript));
+    let options = options.policy(policy).state(state);
     (CodeServer::new(Arc::new(InlineExecutor::new().unwrap()), move || vec![shop.clone()], options), deleted)
 }
 
@@ -196,7 +196,7 @@ async fn a_tool_is_exempted_for_ever_only_if_that_was_proposed() {
                 };
                 is_proposed.then(|| Proposal::new(title, write))
             });
-            let (server, _) = server_with(ServerOptions { always_allow: Some(always), ..ServerOptions::default() });
+            let (server, _) = server_with(ServerOptions::default().always_allow(always));
             let user = User::new(["approve_always"]);
             let client = connect_with(server, &user, lifecycle.clone()).await;
             assert_eq!(delete_three(&client).await, results);
@@ -325,7 +325,7 @@ async fn tools_without_a_stated_effect_are_asked_about_once_on_request() {
         let shop = Provider::builder("shop").tool(tool("sync")).tool(tool("purge").effect(Effect::Destructive));
         let shop = shop.build().unwrap();
         let policy = Policy::new().rule(|_| Some(Decision::Ask));
-        let options = ServerOptions { policy: Some(policy), asks_once, ..ServerOptions::default() };
+        let options = ServerOptions::default().policy(policy).asks_once(asks_once);
         let executor = Arc::new(InlineExecutor::new().unwrap());
         let user = User::new([first; 6]);
         let client = connect(CodeServer::new(executor, move || vec![shop.clone()], options), &user).await;

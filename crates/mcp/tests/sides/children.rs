@@ -34,7 +34,7 @@ done"#;
 
 fn shell(script: &str) -> ChildCommand {
     let args = vec!["-c".into(), script.into()];
-    ChildCommand { program: "sh".into(), args, ..ChildCommand::default() }
+    ChildCommand::new("sh").args(args)
 }
 
 async fn open(options: UpstreamOptions) -> Upstream {
@@ -69,7 +69,7 @@ fn runs(pid: &str) -> bool {
 
 #[tokio::test]
 async fn a_crashed_child_reports_its_status_and_is_restarted_by_the_next_call() {
-    let options = UpstreamOptions { restart_pause: Duration::ZERO, ..UpstreamOptions::default() };
+    let options = UpstreamOptions::default().restart_pause(Duration::ZERO);
     let upstream = open(options).await;
     for (tool, how) in [("exit", "exit status: 3"), ("kill", "signal: 9 (SIGKILL)")] {
         let message = failure(&upstream, &format!("String(await sh.{tool}())")).await;
@@ -98,11 +98,9 @@ async fn the_last_output_of_a_process_that_ends_is_a_part_of_the_reason() {
         ("nothing to see", "process ended (exit status: 7)"),
     ] {
         let exit = format!("{{ printf '%s' \"{output}\" >&2; exit 7; }} ;;");
-        let command = |script: String| ChildCommand { env: vec![("KEY".into(), "hunter22".into())], ..shell(&script) };
-        let options = || UpstreamOptions {
-            secrets: Secrets::new([("API_KEY".to_owned(), "hunter22".to_owned())]),
-            ..UpstreamOptions::default()
-        };
+        let command = |script: String| shell(&script).env(vec![("KEY".into(), "hunter22".into())]);
+        let options =
+            || UpstreamOptions::default().secrets(Secrets::new([("API_KEY".to_owned(), "hunter22".to_owned())]));
         let in_call = SERVER.replace("exit 3 ;;", &exit);
         let upstream = Upstream::open_child("sh", command(in_call), options()).await.unwrap();
         let message = failure(&upstream, "String(await sh.exit())").await;
@@ -128,7 +126,7 @@ async fn calls_fail_when_the_child_closes_its_output_and_still_runs() {
 
 #[tokio::test]
 async fn descendants_of_a_child_end_with_it() {
-    let options = UpstreamOptions { restart_pause: Duration::ZERO, ..UpstreamOptions::default() };
+    let options = UpstreamOptions::default().restart_pause(Duration::ZERO);
     let upstream = open(options).await;
     let grandchild = pid(&upstream, "grandchild").await;
     failure(&upstream, "await sh.exit()").await;
@@ -173,13 +171,11 @@ async fn invalid_lines_on_standard_output_are_ignored() {
 async fn standard_error_is_reported_without_secrets() {
     let lines = Arc::new(Mutex::new(Vec::new()));
     let received = Arc::clone(&lines);
-    let command = ChildCommand {
-        env: vec![("KEY".into(), "hunter22".into())],
-        on_stderr: Some(LineSink::new(move |line| received.lock().unwrap().push(line.to_owned()))),
-        ..shell(SERVER)
-    };
+    let command = shell(SERVER)
+        .env(vec![("KEY".into(), "hunter22".into())])
+        .on_stderr(LineSink::new(move |line| received.lock().unwrap().push(line.to_owned())));
     let secrets = Secrets::new([("API_KEY".to_owned(), "hunter22".to_owned())]);
-    let options = UpstreamOptions { secrets, ..UpstreamOptions::default() };
+    let options = UpstreamOptions::default().secrets(secrets);
     let upstream = Upstream::open_child("sh", command, options).await.unwrap();
     assert_eq!(pid(&upstream, "flood").await, "fine");
     upstream.close().await;
@@ -192,11 +188,9 @@ async fn standard_error_is_reported_without_secrets() {
 #[tokio::test]
 async fn variables_that_are_unset_are_not_inherited() {
     let script = SERVER.replace("text fine", "text \"${HOME-none} ${LANGUAGE_OF_TEST-none}\"");
-    let command = ChildCommand {
-        env: vec![("LANGUAGE_OF_TEST".into(), "x".into())],
-        unset: vec!["HOME".into(), "LANGUAGE_OF_TEST".into()],
-        ..shell(&script)
-    };
+    let command = shell(&script)
+        .env(vec![("LANGUAGE_OF_TEST".into(), "x".into())])
+        .unset(vec!["HOME".into(), "LANGUAGE_OF_TEST".into()]);
     let upstream = Upstream::open_child("sh", command, UpstreamOptions::default()).await.unwrap();
     assert_eq!(pid(&upstream, "invalid").await, "none x", "`env` has its own value");
     upstream.close().await;
@@ -205,9 +199,9 @@ async fn variables_that_are_unset_are_not_inherited() {
 #[tokio::test]
 async fn a_child_that_fails_to_start_reports_its_last_lines_of_standard_error() {
     let open = async |script: &str, connect_timeout| {
-        let command = ChildCommand { env: vec![("KEY".into(), "hunter22".into())], ..shell(script) };
+        let command = shell(script).env(vec![("KEY".into(), "hunter22".into())]);
         let secrets = Secrets::new([("API_KEY".to_owned(), "hunter22".to_owned())]);
-        let options = UpstreamOptions { secrets, connect_timeout, ..UpstreamOptions::default() };
+        let options = UpstreamOptions::default().secrets(secrets).connect_timeout(connect_timeout);
         Upstream::open_child("sh", command, options).await.unwrap_err().to_string()
     };
     let long = Duration::from_secs(30);
@@ -226,19 +220,19 @@ async fn a_child_that_fails_to_start_reports_its_last_lines_of_standard_error() 
     );
     let error = r#"while read -r line; do echo '{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"no hunter22 today"}}'; done"#;
     assert_eq!(open(error, long).await, "MCP server \"sh\": no ${API_KEY} today");
-    let missing = ChildCommand { program: "/nonexistent/server".into(), ..ChildCommand::default() };
+    let missing = ChildCommand::new("/nonexistent/server");
     let error = Upstream::open_child("sh", missing, UpstreamOptions::default()).await.unwrap_err();
     assert_eq!(error.to_string(), "MCP server \"sh\": failed to start: program not found: /nonexistent/server");
 }
 
 #[tokio::test]
 async fn a_response_that_is_too_long_fails_only_its_call() {
-    let upstream = open(UpstreamOptions { max_result_bytes: 100, ..UpstreamOptions::default() }).await;
+    let upstream = open(UpstreamOptions::default().max_result_bytes(100)).await;
     let before = pid(&upstream, "pid").await;
     let message = failure(&upstream, "await sh.huge()").await;
     assert!(message.ends_with("response longer than 16777216 bytes"), "{message}");
     assert_eq!(pid(&upstream, "pid").await, before);
-    let options = UpstreamOptions { max_result_bytes: 10, ..UpstreamOptions::default() };
+    let options = UpstreamOptions::default().max_result_bytes(10);
     let message = failure(&open(options).await, "await sh.pid()").await;
     assert!(message.ends_with("result longer than 10 bytes"), "{message}");
 }
@@ -261,7 +255,7 @@ async fn a_child_that_sends_without_an_end_is_disconnected() {
         "[]".to_owned(),
     ] {
         let endless = SERVER.replace("exec 1>&-;", &format!("yes '{line}';"));
-        let options = UpstreamOptions { call_timeout: Duration::from_hours(1), ..UpstreamOptions::default() };
+        let options = UpstreamOptions::default().call_timeout(Duration::from_hours(1));
         let upstream = Upstream::open_child("sh", shell(&endless), options).await.unwrap();
         let child = pid(&upstream, "pid").await;
         let message = run(upstream.provider(), "await sh.hold()").await.outcome.unwrap_err().message;
@@ -270,7 +264,7 @@ async fn a_child_that_sends_without_an_end_is_disconnected() {
         assert!(!runs(&child));
     }
     let long = SERVER.replace("exec 1>&-;", "tr '\\0' x < /dev/zero;");
-    let options = UpstreamOptions { call_timeout: Duration::from_hours(1), ..UpstreamOptions::default() };
+    let options = UpstreamOptions::default().call_timeout(Duration::from_hours(1));
     let upstream = Upstream::open_child("sh", shell(&long), options).await.unwrap();
     let message = run(upstream.provider(), "await sh.hold()").await.outcome.unwrap_err().message;
     assert!(message.contains("disconnected: the server sent too much without a request"), "{message}");
@@ -295,7 +289,7 @@ async fn a_server_can_be_closed_while_it_restarts() {
 #[tokio::test]
 async fn a_child_that_does_not_answer_pings_is_restarted() {
     let short = Duration::from_secs(2);
-    let options = UpstreamOptions { call_timeout: short, ping_timeout: short, ..UpstreamOptions::default() };
+    let options = UpstreamOptions::default().call_timeout(short).ping_timeout(short);
     let upstream = open(options).await;
     assert!(failure(&upstream, "await sh.hang()").await.contains("no response within"));
     while !run(upstream.provider(), "await sh.pid()").await.is_ok() {
@@ -312,10 +306,8 @@ async fn a_child_inherits_no_descriptors() {
     nix::fcntl::fcntl(&inherited, nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty())).unwrap();
     let lines = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&lines);
-    let command = ChildCommand {
-        on_stderr: Some(LineSink::new(move |line| sink.lock().unwrap().push(line.to_owned()))),
-        ..shell(&format!("ls -l /proc/$$/fd >&2; echo listed >&2;{SERVER}"))
-    };
+    let command = shell(&format!("ls -l /proc/$$/fd >&2; echo listed >&2;{SERVER}"))
+        .on_stderr(LineSink::new(move |line| sink.lock().unwrap().push(line.to_owned())));
     let upstream = Upstream::open_child("sh", command, UpstreamOptions::default()).await.unwrap();
     until(|| lines.lock().unwrap().iter().any(|line| line == "listed")).await;
     let lines = lines.lock().unwrap().join("\n");

@@ -86,11 +86,7 @@ impl Site {
     }
 
     async fn open(&self) -> Upstream {
-        let options = UpstreamOptions {
-            call_timeout: Duration::from_hours(1),
-            restart_pause: Duration::ZERO,
-            ..UpstreamOptions::default()
-        };
+        let options = UpstreamOptions::default().call_timeout(Duration::from_hours(1)).restart_pause(Duration::ZERO);
         Upstream::open_http("far", &self.url, &[], options).await.unwrap()
     }
 
@@ -329,12 +325,7 @@ async fn a_session_whose_calls_fail_one_after_another_is_renewed_by_the_third() 
 async fn a_session_whose_calls_and_pings_are_not_answered_is_renewed() {
     let site = Site::start().await;
     let short = Duration::from_millis(500);
-    let options = UpstreamOptions {
-        call_timeout: short,
-        ping_timeout: short,
-        restart_pause: Duration::ZERO,
-        ..UpstreamOptions::default()
-    };
+    let options = UpstreamOptions::default().call_timeout(short).ping_timeout(short).restart_pause(Duration::ZERO);
     let upstream = Upstream::open_http("far", &site.url, &[], options).await.unwrap();
     site.restart((1, "", ""));
     let mut calls = 1;

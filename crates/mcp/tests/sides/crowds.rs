@@ -69,7 +69,7 @@ struct Calls {
 
 /// A server with 16 places for requests, of which one client gets 8.
 async fn serve_few(fake: &Fake) -> Served {
-    serve(fake, HttpOptions { max_connections: 512, max_requests: 16, ..HttpOptions::default() }).await
+    serve(fake, HttpOptions::default().max_connections(512).max_requests(16)).await
 }
 
 /// Sends 40 calls of `slow` at once to a server with 8 places for each client. All further ones are refused.
@@ -96,8 +96,7 @@ async fn fill_share(served: &Served, fake: &Fake, client: &Client, headers: impl
 async fn a_busy_client_is_refused_what_exceeds_its_share_and_others_are_served() {
     for generation in 0..2 {
         let (fake, (sink, shortages)) = (Fake::standard(), sink());
-        let options =
-            HttpOptions { max_connections: 512, max_requests: 16, shortages: Some(sink), ..HttpOptions::default() };
+        let options = HttpOptions::default().max_connections(512).max_requests(16).shortages(sink);
         let served = serve(&fake, options).await;
         let [with_session, stateless] = Client::both(&served).await;
         let busy = if generation == 0 { with_session } else { stateless };
@@ -116,7 +115,7 @@ async fn a_busy_client_is_refused_what_exceeds_its_share_and_others_are_served()
 async fn requests_without_a_valid_token_are_reported_together() {
     let (sink, shortages) = sink();
     let token = Some(Token::new("s3cret").unwrap());
-    let options = HttpOptions { token, shortages: Some(sink), ..HttpOptions::default() };
+    let options = HttpOptions::default().token(token).shortages(sink);
     let served = serve(&Fake::standard(), options).await;
     let list = message("tools/list", Some(1), &json!({}));
     for headers in ["", "Authorization: Bearer x\r\n", "Authorization: Bearer y\r\n"] {
@@ -166,8 +165,8 @@ async fn a_client_whose_share_is_taken_can_cancel_calls_and_ping() {
 async fn answers_to_questions_are_received_from_a_client_whose_share_is_taken() {
     let fake = Fake::standard();
     let policy = Some(Policy::new().tools("api.echo", Decision::Ask).tools("api.slow", Decision::Allow));
-    let asking_server = code_server_with(&fake, ServerOptions { policy, ..ServerOptions::default() }).await;
-    let options = HttpOptions { max_connections: 512, max_requests: 18, ..HttpOptions::default() };
+    let asking_server = code_server_with(&fake, ServerOptions::default().policy(policy)).await;
+    let options = HttpOptions::default().max_connections(512).max_requests(18);
     let served = serve_code(asking_server, options).await;
     let session = served.session_with("2025-11-25", json!({ "elicitation": {} })).await;
     let client = Client::Session(session.clone());
@@ -203,7 +202,7 @@ async fn status(stream: &mut TcpStream) -> u16 {
 /// Clients open a stream again as soon as it has ended or was refused.
 #[tokio::test]
 async fn idle_clients_that_reopen_their_streams_do_not_lock_out_others() {
-    let served = serve(&Fake::standard(), HttpOptions { max_connections: 64, ..HttpOptions::default() }).await;
+    let served = serve(&Fake::standard(), HttpOptions::default().max_connections(64)).await;
     let mut idle = JoinSet::new();
     for nth in 0..300 {
         let request = if nth % 3 == 0 {
@@ -234,7 +233,7 @@ async fn idle_clients_that_reopen_their_streams_do_not_lock_out_others() {
 #[tokio::test]
 async fn streams_give_way_to_connections_and_are_refused_for_a_time() {
     let (fake, (sink, shortages)) = (Fake::standard(), sink());
-    let options = HttpOptions { max_connections: 16, shortages: Some(sink), ..HttpOptions::default() };
+    let options = HttpOptions::default().max_connections(16).shortages(sink);
     let served = serve(&fake, options).await;
     let mut streams = Vec::new();
     let stream_of = |session: &str| served.head("GET /mcp", &format!("{session}Accept: text/event-stream\r\n"));

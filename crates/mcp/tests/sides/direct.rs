@@ -78,7 +78,7 @@ impl ProviderSource for Source {
 
     fn unavailable(&self) -> Vec<UnavailableNamespace> {
         let state = execbox_mcp::server::Unavailability::Starting;
-        vec![UnavailableNamespace { name: "late".to_owned(), reason: "its server is still starting".to_owned(), state }]
+        vec![UnavailableNamespace::new("late", "its server is still starting", state)]
     }
 
     fn is_exposed(&self, namespace: &str, names: [&str; 2]) -> bool {
@@ -93,12 +93,12 @@ impl ProviderSource for Source {
 fn serve(providers: Vec<Provider>, exposed: &'static [&'static str], options: ServerOptions) -> CodeServer {
     let limits = Limits::default().timeout(Duration::from_hours(1));
     let executor = Arc::new(InlineExecutor::new().unwrap());
-    let options = ServerOptions { limits, start_timeout: Duration::ZERO, ..options };
+    let options = options.limits(limits).start_timeout(Duration::ZERO);
     CodeServer::new(executor, Source { providers, exposed }, options)
 }
 
 fn passthrough() -> ServerOptions {
-    ServerOptions { layout: Layout::Passthrough, ..ServerOptions::default() }
+    ServerOptions::default().layout(Layout::Passthrough)
 }
 
 /// A server with the tools of a fake, without code.
@@ -107,14 +107,11 @@ async fn fake() -> (CodeServer, Fake) {
     let fake = Fake::standard();
     let names = ["media", "import", "silent", "odd", "get-sum", "half"];
     fake.tools.lock().unwrap().extend(names.map(|name| tool(name, name, any())));
-    let options = UpstreamOptions {
-        secrets: Secrets::new([("KEY".to_owned(), "hunter22".to_owned())]),
-        ..UpstreamOptions::default()
-    };
+    let options = UpstreamOptions::default().secrets(Secrets::new([("KEY".to_owned(), "hunter22".to_owned())]));
     let upstream = fake.open("api", options.clone()).await;
     let provider = upstream.provider();
     std::mem::forget(upstream);
-    let options = ServerOptions { secrets: options.secrets, ..passthrough() };
+    let options = passthrough().secrets(options.secrets);
     (serve(vec![provider], &[], options), fake)
 }
 
@@ -240,7 +237,7 @@ fn shop() -> CodeServer {
     let other = Provider::builder("shop_").tools([other, unstated]).build().unwrap();
     let policy = Some(Policy::new().effect(Effect::Destructive, Decision::Ask));
     let exposed = &["shop.remove", "shop_.remove", "shop_.päckchen"];
-    serve(vec![shop, other], exposed, ServerOptions { policy, layout: Layout::Split, ..ServerOptions::default() })
+    serve(vec![shop, other], exposed, ServerOptions::default().policy(policy).layout(Layout::Split))
 }
 
 #[tokio::test]
@@ -290,7 +287,7 @@ async fn names_of_exposed_tools_collide_with_no_other() {
     let server = CodeServer::new(
         Arc::new(InlineExecutor::new().unwrap()),
         All(mcp),
-        ServerOptions { layout: Layout::Split, ..ServerOptions::default() },
+        ServerOptions::default().layout(Layout::Split),
     );
     let tools = server.tools();
     let names: Vec<&str> = tools.iter().skip(2).map(|tool| &*tool.name).collect();

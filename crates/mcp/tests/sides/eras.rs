@@ -101,7 +101,7 @@ impl Server {
 
     async fn open_with(&self, options: UpstreamOptions) -> Result<Upstream, UpstreamError> {
         let server = self.clone();
-        let options = UpstreamOptions { restart_pause: Duration::ZERO, ..options };
+        let options = options.restart_pause(Duration::ZERO);
         Upstream::open_stream("far", move || server.connect(), options).await
     }
 
@@ -247,7 +247,7 @@ async fn a_configured_version_is_the_first_that_a_server_is_asked_for() {
     ] {
         let server = Server::new([discovered(&["2026-07-28"])], initialize);
         let protocol_version = Some(ProtocolVersion::V_2025_06_18);
-        server.open_with(UpstreamOptions { protocol_version, ..UpstreamOptions::default() }).await.unwrap();
+        server.open_with(UpstreamOptions::default().protocol_version(protocol_version)).await.unwrap();
         assert_eq!(server.logged(), requests);
     }
 }

@@ -288,7 +288,7 @@ pub(crate) async fn code_server_with(fake: &Fake, options: ServerOptions) -> Cod
     let upstream = fake.open("api", UpstreamOptions::default()).await;
     let executor = Arc::new(InlineExecutor::new().unwrap());
     let limits = Limits::default().timeout(Duration::from_hours(1));
-    CodeServer::new(executor, move || vec![upstream.provider()], ServerOptions { limits, ..options })
+    CodeServer::new(executor, move || vec![upstream.provider()], options.limits(limits))
 }
 
 /// Waits until the condition holds. Fails after two minutes.

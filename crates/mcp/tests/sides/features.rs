@@ -286,7 +286,7 @@ impl Gateway {
 
     async fn open(&self, name: &str, connect: impl Fn() -> DuplexStream + Send + Sync + 'static, filter: ToolFilter) {
         let secrets = secrets();
-        let options = UpstreamOptions { filter, secrets, changes: self.changes.clone(), ..UpstreamOptions::default() };
+        let options = UpstreamOptions::default().filter(filter).secrets(secrets).changes(self.changes.clone());
         let upstream = Upstream::open_stream(name, connect, options).await.unwrap();
         self.servers.lock().unwrap().push(upstream);
         self.changes.notify();
@@ -294,7 +294,7 @@ impl Gateway {
 
     fn server(&self) -> CodeServer {
         let (changes, secrets) = (self.changes.clone(), secrets());
-        let options = ServerOptions { changes, secrets, ..ServerOptions::default() };
+        let options = ServerOptions::default().changes(changes).secrets(secrets);
         CodeServer::new(Arc::new(InlineExecutor::new().unwrap()), self.clone(), options)
     }
 }
@@ -483,7 +483,7 @@ async fn clients_watch_a_limited_number_of_resources() {
 #[tokio::test]
 async fn filters_apply_to_resources() {
     let gateway = Gateway::default();
-    let filter = ToolFilter { deny: vec![Pattern::new("read_resource")], ..ToolFilter::default() };
+    let filter = ToolFilter::default().deny(vec![Pattern::new("read_resource")]);
     gateway.add(library("docs"), filter).await;
     let server = gateway.server();
     let (near, far) = tokio::io::duplex(1 << 16);

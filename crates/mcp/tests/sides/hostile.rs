@@ -108,7 +108,7 @@ async fn unreadable_schemas_are_left_to_the_server_and_too_long_ones_are_rejecte
         tool("endless", "", endless),
         tool("deep", &"x".repeat(100_000), deep),
     ])
-    .open("api", UpstreamOptions { max_schema_bytes: 300_000, ..UpstreamOptions::default() })
+    .open("api", UpstreamOptions::default().max_schema_bytes(300_000))
     .await;
     let names: Vec<String> = upstream.provider().manifest().tools.iter().map(|tool| tool.safe_name.clone()).collect();
     assert_eq!(names, ["invalid", "elsewhere", "twice", "wide", "itself", "endless", "deep"]);
@@ -191,7 +191,7 @@ async fn tools_beyond_the_memory_of_a_catalog_are_left_out() {
     let wide: Map<String, Json> = (0..2_000).map(|n| (format!("p{n}"), json!({ "type": "string" }))).collect();
     let wide = json!({ "type": "object", "properties": wide });
     let tools = (0..40).map(|n| tool(&format!("wide{n}"), "", wide.clone())).chain([tool("good", "", any())]);
-    let options = UpstreamOptions { max_catalog_bytes: 8 << 20, ..UpstreamOptions::default() };
+    let options = UpstreamOptions::default().max_catalog_bytes(8 << 20);
     let upstream = Fake::new(tools.collect()).open("api", options).await;
     let imported = upstream.imported();
     let names: Vec<&str> = imported.provider.manifest().tools.iter().map(|tool| tool.safe_name.as_str()).collect();
@@ -221,7 +221,7 @@ async fn patterns_with_look_around_are_left_to_the_server() {
 async fn misbehaving(mode: &str, options: UpstreamOptions) -> Result<Upstream, UpstreamError> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hostile-server.sh");
     let args = vec![script.into(), mode.into()];
-    Upstream::open_child("api", ChildCommand { program: "sh".into(), args, ..ChildCommand::default() }, options).await
+    Upstream::open_child("api", ChildCommand::new("sh").args(args), options).await
 }
 
 /// Calls the tool. Returns its text, or the message of its error.
@@ -236,7 +236,7 @@ async fn said(upstream: &Upstream) -> String {
 #[tokio::test]
 async fn unasked_messages_are_ignored() {
     for mode in ["unasked", "pings", "changes", "notifications"] {
-        let options = UpstreamOptions { connect_timeout: Duration::from_hours(1), ..UpstreamOptions::default() };
+        let options = UpstreamOptions::default().connect_timeout(Duration::from_hours(1));
         let upstream = misbehaving(mode, options).await.unwrap();
         assert_eq!(said(&upstream).await, "called", "{mode}");
         upstream.close().await;
@@ -247,7 +247,7 @@ async fn unasked_messages_are_ignored() {
 async fn lists_without_an_end_and_lists_nested_too_deeply_end() {
     let error = misbehaving("deep", UpstreamOptions::default()).await.unwrap_err().to_string();
     assert!(error.contains("failed to list its tools: invalid response"), "{error}");
-    let upstream = misbehaving("pages", UpstreamOptions { max_pages: 5, ..UpstreamOptions::default() }).await.unwrap();
+    let upstream = misbehaving("pages", UpstreamOptions::default().max_pages(5)).await.unwrap();
     assert!(upstream.rejected().iter().any(|tool| tool.reason == "the server repeats a cursor"));
     assert_eq!(said(&upstream).await, "called");
 }

@@ -184,7 +184,7 @@ async fn progress_precedes_the_result() {
 async fn a_client_with_many_programs_does_not_keep_others_waiting() {
     for lifecycle in both_generations() {
         let fake = Fake::standard();
-        let options = ServerOptions { max_programs: 8, ..ServerOptions::default() };
+        let options = ServerOptions::default().max_programs(8);
         let served = serve_code(code_server_with(&fake, options).await, HttpOptions::default()).await;
         let (greedy, _) = connect_as("greedy", served.address, lifecycle.clone()).await;
         let mut calls = Vec::new();
@@ -222,13 +222,11 @@ async fn older_protocols_have_sessions_that_end() {
 #[tokio::test]
 async fn unauthorized_requests_are_rejected_with_a_reason() {
     let token = Some(Token::new("s3cret").unwrap());
-    let options = HttpOptions {
-        token,
-        hosts: vec!["box.example.com".into()],
-        origins: vec!["https://app.example.com:*".into()],
-        max_body: 1_000,
-        ..HttpOptions::default()
-    };
+    let options = HttpOptions::default()
+        .token(token)
+        .hosts(vec!["box.example.com".into()])
+        .origins(vec!["https://app.example.com:*".into()])
+        .max_body(1_000);
     let served = serve(&Fake::standard(), options).await;
     let list = message("tools/list", Some(1), &json!({}));
     let status = async |headers: &str| served.raw(&served.post(headers, &list)).await.status;
@@ -269,7 +267,7 @@ async fn unauthorized_requests_are_rejected_with_a_reason() {
 #[tokio::test]
 async fn pages_of_accepted_origins_can_send_requests() {
     let token = Some(Token::new("s3cret").unwrap());
-    let options = HttpOptions { token, origins: vec!["https://app.example.com".into()], ..HttpOptions::default() };
+    let options = HttpOptions::default().token(token).origins(vec!["https://app.example.com".into()]);
     let served = serve(&Fake::standard(), options).await;
     let asks = "Access-Control-Request-Method: POST\r\n\
                 Access-Control-Request-Headers: authorization,content-type,mcp-method,x-other\r\n";
@@ -315,7 +313,7 @@ async fn web_pages_are_rejected_by_default() {
 
 #[tokio::test]
 async fn invalid_requests_are_rejected() {
-    let served = serve(&Fake::standard(), HttpOptions { max_body: 1_000, ..HttpOptions::default() }).await;
+    let served = serve(&Fake::standard(), HttpOptions::default().max_body(1_000)).await;
     for path in ["/", "/mcp//", "/.well-known/oauth-protected-resource", "/MCP", "/mcp/../secret"] {
         let answer = served.raw(&served.head(&format!("GET {path}"), "")).await;
         assert_eq!(answer.status, 404);
@@ -384,18 +382,18 @@ async fn addresses_other_than_loopback_require_a_token() {
     let error = HttpServer::bind("0.0.0.0:0", HttpOptions::default()).await.unwrap_err().to_string();
     assert_eq!(error, "0.0.0.0:0 is reachable from other machines; use 127.0.0.1 or [::1], or require a token");
     let token = Some(Token::new("s3cret").unwrap());
-    let open = HttpServer::bind("0.0.0.0:0", HttpOptions { token, ..HttpOptions::default() }).await.unwrap();
+    let open = HttpServer::bind("0.0.0.0:0", HttpOptions::default().token(token)).await.unwrap();
     assert_ne!(open.address().port(), 0);
     let in_use = open.address().to_string();
     let token = Some(Token::new("s3cret").unwrap());
-    let error = HttpServer::bind(&in_use, HttpOptions { token, ..HttpOptions::default() }).await.unwrap_err();
+    let error = HttpServer::bind(&in_use, HttpOptions::default().token(token)).await.unwrap_err();
     assert!(matches!(error, HttpError::Listen(ListenError::Io { .. })), "{error}");
     for host in ["", "http://box.example.com", "two words"] {
-        let error = HttpServer::bind("127.0.0.1:0", HttpOptions { hosts: vec![host.into()], ..HttpOptions::default() });
+        let error = HttpServer::bind("127.0.0.1:0", HttpOptions::default().hosts(vec![host.into()]));
         assert!(matches!(error.await, Err(HttpError::Host(_))), "{host}");
     }
     for origin in ["", "app.example.com", "https://app.example.com/", "https://app.example.com/path", "*"] {
-        let options = HttpOptions { origins: vec![origin.into()], ..HttpOptions::default() };
+        let options = HttpOptions::default().origins(vec![origin.into()]);
         assert!(matches!(HttpServer::bind("127.0.0.1:0", options).await, Err(HttpError::Origin(_))), "{origin}");
     }
 }
@@ -478,7 +476,7 @@ async fn stopping_the_server_cancels_all_calls() {
 #[tokio::test]
 async fn a_further_session_closes_one_that_is_not_in_use_or_is_refused() {
     let fake = Fake::standard();
-    let served = serve(&fake, HttpOptions { max_sessions: 3, ..HttpOptions::default() }).await;
+    let served = serve(&fake, HttpOptions::default().max_sessions(3)).await;
     let [busy, used, unused] =
         [served.session("2025-06-18").await, served.session("2025-06-18").await, served.session("2025-06-18").await];
     let mut stream = TcpStream::connect(served.address).await.unwrap();
@@ -505,7 +503,7 @@ async fn a_further_session_closes_one_that_is_not_in_use_or_is_refused() {
 /// Every client that can connect can open sessions.
 #[tokio::test]
 async fn a_flood_of_sessions_ends_no_session_in_use_and_loses_no_state() {
-    let served = serve(&Fake::standard(), HttpOptions { max_sessions: 128, ..HttpOptions::default() }).await;
+    let served = serve(&Fake::standard(), HttpOptions::default().max_sessions(128)).await;
     let session = served.session("2025-06-18").await;
     let store = run(2, "await store.set({ key: 'a', value: 'kept' })");
     assert_eq!(served.raw(&served.post(&session, &store)).await.status, 200);
@@ -534,8 +532,7 @@ async fn a_flood_of_sessions_ends_no_session_in_use_and_loses_no_state() {
 
 #[tokio::test]
 async fn idle_sessions_end() {
-    let served =
-        serve(&Fake::standard(), HttpOptions { idle: Duration::from_millis(50), ..HttpOptions::default() }).await;
+    let served = serve(&Fake::standard(), HttpOptions::default().idle(Duration::from_millis(50))).await;
     let session = served.session("2025-06-18").await;
     loop {
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -547,7 +544,7 @@ async fn idle_sessions_end() {
 
 #[tokio::test]
 async fn a_further_connection_closes_an_idle_one_whose_response_is_whole() {
-    let served = serve(&Fake::standard(), HttpOptions { max_connections: 8, ..HttpOptions::default() }).await;
+    let served = serve(&Fake::standard(), HttpOptions::default().max_connections(8)).await;
     let mut idle = Vec::new();
     for _ in 0..8 {
         let mut stream = served.begin("GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
@@ -567,7 +564,7 @@ async fn a_further_connection_closes_an_idle_one_whose_response_is_whole() {
 /// Bodies that never end must not block other connections, whatever was sent before them.
 #[tokio::test]
 async fn connections_with_an_incomplete_request_give_way() {
-    let served = serve(&Fake::standard(), HttpOptions { max_connections: 8, ..HttpOptions::default() }).await;
+    let served = serve(&Fake::standard(), HttpOptions::default().max_connections(8)).await;
     let session = served.session("2025-06-18").await;
     let whole = served.post(&session, &run(2, "1")).replace("Connection: close\r\n", "");
     let incomplete = &whole[..whole.len() - 1];
@@ -672,8 +669,7 @@ async fn ambiguous_requests_are_rejected() {
 
 #[tokio::test]
 async fn connections_without_a_token_give_way_to_those_that_have_one() {
-    let options =
-        HttpOptions { token: Some(Token::new(&"t".repeat(40)).unwrap()), max_connections: 4, ..HttpOptions::default() };
+    let options = HttpOptions::default().token(Token::new(&"t".repeat(40)).unwrap()).max_connections(4);
     let served = serve(&Fake::standard(), options).await;
     let authorization = format!("Authorization: Bearer {}\r\n", "t".repeat(40));
     let request = served.post(&authorization, "{}");

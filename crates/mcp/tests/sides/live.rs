@@ -25,7 +25,7 @@ struct Changing {
 impl Changing {
     fn new() -> Self {
         let (providers, changes) = (Arc::new(Mutex::new(Vec::new())), Changes::default());
-        let options = ServerOptions { changes: changes.clone(), ..ServerOptions::default() };
+        let options = ServerOptions::default().changes(changes.clone());
         let shown = Arc::clone(&providers);
         let executor = Arc::new(InlineExecutor::new().unwrap());
         let server = CodeServer::new(executor, move || shown.lock().unwrap().clone(), options);
@@ -116,10 +116,10 @@ async fn upstream_changes_notify_downstream_clients() {
     for newest in [false, true] {
         let fake = Fake { newest, ..Fake::standard() };
         let changes = Changes::default();
-        let options = UpstreamOptions { changes: changes.clone(), ..UpstreamOptions::default() };
+        let options = UpstreamOptions::default().changes(changes.clone());
         let upstream = fake.open("api", options).await;
         let executor = Arc::new(InlineExecutor::new().unwrap());
-        let options = ServerOptions { changes, ..ServerOptions::default() };
+        let options = ServerOptions::default().changes(changes);
         let server = CodeServer::new(executor, move || vec![upstream.provider()], options);
         let (near, far) = tokio::io::duplex(1 << 16);
         tokio::spawn(async move { server.serve(far).await.unwrap().waiting().await });

@@ -12,7 +12,7 @@ use crate::site::{Site, Store};
 
 fn secret_client() -> OAuthClient {
     let (id, secret) = (Some("mine".to_owned()), Some("s3cret".to_owned()));
-    OAuthClient { client_id: id, client_secret: secret, ..OAuthClient::default() }
+    OAuthClient::default().client_id(id).client_secret(secret)
 }
 
 async fn call(upstream: &execbox_mcp::upstream::Upstream) -> Result<Option<Json>, String> {
@@ -380,7 +380,7 @@ async fn servers_of_the_newest_version_say_what_a_login_needs() {
 #[tokio::test]
 async fn a_client_is_known_by_the_url_of_its_metadata_where_that_is_supported() {
     let url = "https://app.example.com/execbox.json";
-    let client = OAuthClient { client_metadata_url: Some(url.to_owned()), ..OAuthClient::default() };
+    let client = OAuthClient::default().client_metadata_url(url.to_owned());
     let site = Site::new().await;
     site.state().metadata = json!({ "client_id_metadata_document_supported": true });
     site.log_in_as(&client).await.unwrap();
@@ -395,11 +395,11 @@ async fn a_client_is_known_by_the_url_of_its_metadata_where_that_is_supported() 
         (1, Some("registered"))
     );
     site.state().metadata = json!({ "client_id_metadata_document_supported": true });
-    let both = OAuthClient { client_id: Some("mine".to_owned()), ..client };
+    let both = client.client_id("mine".to_owned());
     site.log_in_as(&both).await.unwrap();
     assert_eq!(site.sent("POST /token", "client_id").as_deref(), Some("mine"));
     for url in ["http://app.example.com/x", "https://app.example.com", "app.json"] {
-        let client = OAuthClient { client_metadata_url: Some(url.to_owned()), ..OAuthClient::default() };
+        let client = OAuthClient::default().client_metadata_url(url.to_owned());
         let error = site.log_in_as(&client).await.unwrap_err();
         assert!(matches!(error, LoginError::ClientMetadataUrl), "{url}: {error}");
     }
@@ -434,7 +434,7 @@ async fn a_scope_that_a_call_lacks_is_requested_by_the_next_login() {
     // A later login keeps what was granted, and configured scopes stay as they are.
     site.log_in_again(&OAuthClient::default(), Some(&credentials)).await.unwrap();
     assert_eq!(site.sent("GET /authorize", "scope").as_deref(), Some("a b write"));
-    let configured = OAuthClient { scopes: vec!["a".to_owned()], ..OAuthClient::default() };
+    let configured = OAuthClient::default().scopes(vec!["a".to_owned()]);
     site.log_in_again(&configured, Some(&previous)).await.unwrap();
     assert_eq!(site.sent("GET /authorize", "scope").as_deref(), Some("a"));
 }
@@ -536,7 +536,7 @@ async fn the_secret_of_a_configured_client_is_not_told_to_another_authorization_
         site.origin()
     );
     assert_eq!(error.to_string(), expected);
-    let pinned = |issuer: &str| OAuthClient { issuer: Some(issuer.to_owned()), ..secret_client() };
+    let pinned = |issuer: &str| secret_client().issuer(issuer.to_owned());
     let error = site.log_in_as(&pinned(site.origin())).await.unwrap_err();
     assert!(matches!(error, LoginError::OtherServer { .. }), "{error}");
     let told = other.state().requests.iter().any(|(head, body)| format!("{head}{body}").contains("s3cret"));

@@ -128,7 +128,7 @@ async fn open(recording: Recording) -> Result<Upstream, UpstreamError> {
     };
     // Where nothing is answered, the test ends by these, and then fails.
     let wait = Duration::from_mins(2);
-    let options = UpstreamOptions { connect_timeout: wait, call_timeout: wait, ..UpstreamOptions::default() };
+    let options = UpstreamOptions::default().connect_timeout(wait).call_timeout(wait);
     Upstream::open_stream("s", connect, options).await
 }
 

@@ -59,7 +59,7 @@ impl Gateway {
         let providers = Arc::clone(&source);
         let whole = CodeServer::new(executor, move || providers.providers(), ServerOptions::default());
         let named = NamedClients::default();
-        let options = HttpOptions { clients: Some(named.clone()), ..HttpOptions::default() };
+        let options = HttpOptions::default().clients(named.clone());
         let served = serve_code(whole.clone(), options).await;
         Self { fake, source, whole, named, served }
     }
@@ -67,7 +67,7 @@ impl Gateway {
     /// A client whose token is its name and `-token`, and which runs this number of programs at once.
     fn client(&self, name: &str, grant: Only, max_programs: usize) -> NamedClient {
         let limits = Limits::default().timeout(Duration::from_hours(1));
-        let options = ServerOptions { limits, max_programs, ..ServerOptions::default() };
+        let options = ServerOptions::default().limits(limits).max_programs(max_programs);
         let server = self.whole.for_client(Restricted::new(Arc::clone(&self.source), grant), options);
         NamedClient::new(name, Token::new(&format!("{name}-token")).unwrap(), server)
     }

@@ -31,8 +31,7 @@ async fn a_client_registers_itself_logs_in_and_its_token_is_used() {
     assert_eq!(error, "MCP server \"far\": login required: run `execbox login far`");
     let credentials = site.log_in().await;
     assert!(credentials.is_usable());
-    let shown =
-        format!("{credentials:?} {:?}", OAuthClient { client_secret: Some("s3cret".into()), ..Default::default() });
+    let shown = format!("{credentials:?} {:?}", OAuthClient::default().client_secret("s3cret".to_owned()));
     assert!(!shown.contains("access-1") && !shown.contains("refresh-1") && !shown.contains("s3cret"), "{shown}");
     store.save("far", &site.url, Some(&credentials)).unwrap();
     let options = options(&store);
@@ -48,12 +47,10 @@ async fn a_client_registers_itself_logs_in_and_its_token_is_used() {
 #[tokio::test]
 async fn a_configured_client_is_used_and_not_registered() {
     let site = Site::new().await;
-    let client = OAuthClient {
-        client_id: Some("mine".to_owned()),
-        client_secret: Some("s3cret".to_owned()),
-        scopes: vec!["c".to_owned()],
-        ..OAuthClient::default()
-    };
+    let client = OAuthClient::default()
+        .client_id("mine".to_owned())
+        .client_secret("s3cret".to_owned())
+        .scopes(vec!["c".to_owned()]);
     let credentials = site.log_in_as(&client).await.unwrap();
     assert_eq!(site.count("POST /register"), 0);
     {
@@ -390,7 +387,7 @@ async fn a_port_that_is_in_use_is_named() {
     let site = Site::new().await;
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = taken.local_addr().unwrap().port();
-    let client = OAuthClient { callback_port: Some(port), ..OAuthClient::default() };
+    let client = OAuthClient::default().callback_port(port);
     let error = site.start(&client).await.err().unwrap().to_string();
     assert_eq!(error, format!("cannot listen on 127.0.0.1:{port}: address in use; change `oauth.callbackPort`"));
 }

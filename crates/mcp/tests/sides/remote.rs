@@ -235,7 +235,7 @@ async fn failures_to_connect_have_a_reason() {
     }
     for (url, reason) in reasons {
         let secrets = Secrets::new([("KEY".to_owned(), "s3cret".to_owned())]);
-        let options = UpstreamOptions { secrets, ..UpstreamOptions::default() };
+        let options = UpstreamOptions::default().secrets(secrets);
         let error = open(&url, options).await.unwrap_err().to_string();
         assert_eq!(error, format!("MCP server \"far\": {reason}"));
     }
@@ -278,7 +278,7 @@ async fn responses_that_are_neither_pages_nor_messages_are_shown() {
 async fn connecting_times_out() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-    let options = UpstreamOptions { connect_timeout: Duration::from_millis(100), ..UpstreamOptions::default() };
+    let options = UpstreamOptions::default().connect_timeout(Duration::from_millis(100));
     let error = open(&url, options).await.unwrap_err().to_string();
     assert_eq!(error, "MCP server \"far\": no response within 100ms");
 }
@@ -333,7 +333,7 @@ async fn errors_without_an_id_and_results_with_odd_members_are_corrected() {
             _ => (200, json, answer.to_string()),
         }
     });
-    let options = UpstreamOptions { call_timeout: Duration::from_hours(1), ..UpstreamOptions::default() };
+    let options = UpstreamOptions::default().call_timeout(Duration::from_hours(1));
     let upstream = open(&url.await, options).await.unwrap();
     assert_eq!(run(&upstream, "await far.ask({ as: 'odd' })").await.outcome, Ok(Some(json!("odd"))));
     for kind in ["null", "missing", "status", "failure", "event"] {
@@ -379,11 +379,8 @@ fn a_call_in_flight_fails_when_its_server_dies_and_the_next_one_finds_the_new_se
         let address = listener.local_addr().unwrap();
         first.spawn(unanswering(listener, as_event, Arc::clone(&received)));
         client.block_on(async {
-            let options = UpstreamOptions {
-                call_timeout: Duration::from_hours(1),
-                restart_pause: Duration::ZERO,
-                ..UpstreamOptions::default()
-            };
+            let options =
+                UpstreamOptions::default().call_timeout(Duration::from_hours(1)).restart_pause(Duration::ZERO);
             let upstream = open(&format!("http://{address}/mcp"), options).await.unwrap();
             let limits = Limits::default().timeout(Duration::from_hours(1));
             let execution = ExecuteRequest::new("await far.ask({})").provider(upstream.provider()).limits(limits);
@@ -409,7 +406,7 @@ fn a_call_in_flight_fails_when_its_server_dies_and_the_next_one_finds_the_new_se
 #[tokio::test]
 async fn an_expired_session_is_renewed() {
     for _ in 0..3 {
-        let options = HttpOptions { max_sessions: 1, ..HttpOptions::default() };
+        let options = HttpOptions::default().max_sessions(1);
         let http = HttpServer::bind("127.0.0.1:0", options).await.unwrap();
         let url = http.url();
         tokio::spawn(http.serve(code_server(&Fake::standard()).await, CancellationToken::new()));
@@ -437,7 +434,7 @@ async fn a_response_that_is_too_long_fails_only_its_call() {
         }
         (status, headers, answer)
     });
-    let options = UpstreamOptions { call_timeout: Duration::from_secs(20), ..UpstreamOptions::default() };
+    let options = UpstreamOptions::default().call_timeout(Duration::from_secs(20));
     let upstream = open(&url.await, options).await.unwrap();
     for kind in ["json", "event"] {
         let message = failure(&upstream, &format!("await far.ask({{ as: '{kind}' }})")).await;
@@ -468,7 +465,7 @@ async fn answers_of_very_many_values_fail_alone() {
             }
         })
         .await;
-        let options = UpstreamOptions { call_timeout: Duration::from_hours(1), ..UpstreamOptions::default() };
+        let options = UpstreamOptions::default().call_timeout(Duration::from_hours(1));
         match open(&url, options).await {
             Ok(upstream) if wrong == "tools/call" => {
                 let limits = Limits::default().timeout(Duration::from_hours(1));
@@ -510,11 +507,7 @@ async fn a_server_that_sends_events_without_an_end_is_disconnected() {
                 _ => one_tool(body, |_| fine()),
             }
         });
-        let options = UpstreamOptions {
-            call_timeout: Duration::from_hours(1),
-            restart_pause: Duration::ZERO,
-            ..UpstreamOptions::default()
-        };
+        let options = UpstreamOptions::default().call_timeout(Duration::from_hours(1)).restart_pause(Duration::ZERO);
         let upstream = open(&url.await, options).await.unwrap();
         let message = failure(&upstream, "await far.ask({ flood: true })").await;
         assert!(message.contains("disconnected: the server sent too much without a request"), "{event:?}: {message}");

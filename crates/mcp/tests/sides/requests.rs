@@ -227,7 +227,7 @@ impl Gateway {
     }
 
     fn of(asking: Asking, clients: Clients, limits: Limits) -> Self {
-        Self::with(asking, ServerOptions { clients, limits, ..ServerOptions::default() })
+        Self::with(asking, ServerOptions::default().clients(clients).limits(limits))
     }
 
     fn with(asking: Asking, options: ServerOptions) -> Self {
@@ -253,12 +253,10 @@ impl Gateway {
             tokio::spawn(async move { asking.serve(far).await.unwrap().waiting().await });
             near
         };
-        let options = UpstreamOptions {
-            clients: self.clients.clone(),
-            call_timeout,
-            secrets: Secrets::new([("KEY".to_owned(), "hunter22".to_owned())]),
-            ..UpstreamOptions::default()
-        };
+        let options = UpstreamOptions::default()
+            .clients(self.clients.clone())
+            .call_timeout(call_timeout)
+            .secrets(Secrets::new([("KEY".to_owned(), "hunter22".to_owned())]));
         assert!(self.upstream.set(Upstream::open_stream("crm", connect, options).await.unwrap()).is_ok());
     }
 
@@ -530,7 +528,7 @@ fn answered(response: Result<CallToolResponse, ServiceError>) -> Json {
 #[tokio::test]
 async fn calls_without_code_get_what_their_servers_require() {
     let asking = Asking { is_modern: true, ..Asking::default() };
-    let options = ServerOptions { clients: Clients::one(), layout: Layout::Passthrough, ..ServerOptions::default() };
+    let options = ServerOptions::default().clients(Clients::one()).layout(Layout::Passthrough);
     let gateway = Gateway::with(asking, options);
     let client = Asked { offers: true, is_modern: true, ..Asked::default() };
     let ((), connected) = tokio::join!(Box::pin(gateway.open()), Box::pin(gateway.connect(&client)));
@@ -559,8 +557,7 @@ async fn calls_without_code_get_what_their_servers_require() {
 async fn an_approved_call_without_code_keeps_its_approval() {
     let asking = Asking { is_modern: true, ..Asking::default() };
     let policy = Some(Policy::new().rule(|_| Some(Decision::Ask)));
-    let options =
-        ServerOptions { clients: Clients::one(), layout: Layout::Passthrough, policy, ..ServerOptions::default() };
+    let options = ServerOptions::default().clients(Clients::one()).layout(Layout::Passthrough).policy(policy);
     let gateway = Gateway::with(asking, options);
     let client = Asked { offers: true, is_modern: true, ..Asked::default() };
     let ((), connected) = tokio::join!(Box::pin(gateway.open()), Box::pin(gateway.connect(&client)));

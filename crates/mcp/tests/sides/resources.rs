@@ -65,7 +65,7 @@ async fn images_of_resources_reach_the_model() {
 #[tokio::test]
 async fn failures_and_large_resources_are_errors_and_texts_are_not_changed() {
     let secrets = Secrets::new([("API_KEY".to_owned(), "hunter22".to_owned())]);
-    let options = UpstreamOptions { secrets, max_result_bytes: 1 << 19, ..UpstreamOptions::default() };
+    let options = UpstreamOptions::default().secrets(secrets).max_result_bytes(1 << 19);
     let code = "const read = id => docs.read_resource({ uri: `demo://${id}` }).catch(error => error.message);
         return await Promise.all(['other', 'huge', 'text'].map(read))";
     let answer = run_with(&with_resources(), options, code).await;
@@ -84,8 +84,8 @@ async fn only_servers_with_resources_have_the_tools_and_filters_apply() {
         result(&run_with(&Fake::standard(), UpstreamOptions::default(), has).await),
         &json!([false, false, true])
     );
-    let filter = ToolFilter { deny: vec![Pattern::new("read_*")], ..ToolFilter::default() };
-    let options = UpstreamOptions { filter, ..UpstreamOptions::default() };
+    let filter = ToolFilter::default().deny(vec![Pattern::new("read_*")]);
+    let options = UpstreamOptions::default().filter(filter);
     assert_eq!(result(&run_with(&with_resources(), options, has).await), &json!([true, false, true]));
 }
 

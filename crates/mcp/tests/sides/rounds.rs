@@ -66,7 +66,7 @@ impl Shop {
         let policy = Some(options.policy.clone().unwrap_or_default().effect(Effect::Destructive, Decision::Ask));
         let limits = Limits::default().timeout(Duration::from_hours(1));
         let executor = Arc::new(InlineExecutor::new().unwrap());
-        let options = ServerOptions { policy, limits, ..options };
+        let options = options.policy(policy).limits(limits);
         Self { server: CodeServer::new(executor, move || vec![shop.clone()], options), deleted }
     }
 
@@ -303,7 +303,7 @@ async fn a_late_answer_shows_what_has_become_of_the_program() {
         sink.lock().unwrap().push(format!("{:?}", record.verdict));
         Ok(())
     });
-    let options = ServerOptions { approval_timeout: timeout, policy: Some(policy), ..ServerOptions::default() };
+    let options = ServerOptions::default().approval_timeout(timeout).policy(policy);
     let shop = Shop::with(options);
     let (client, call) = (shop.connect().await, code(DELETE));
     let question = call.begin(&client).await;
@@ -330,7 +330,7 @@ async fn progress_is_sent_for_the_newest_request() {
 /// Only one program can run: a further one shows that the first has ended.
 #[tokio::test]
 async fn programs_end_with_their_clients() {
-    let shop = Shop::with(ServerOptions { max_programs: 1, ..ServerOptions::default() });
+    let shop = Shop::with(ServerOptions::default().max_programs(1));
     let other = shop.connect().await;
     let runs = async || assert_eq!(text(&complete(code("return 1").send(&other, None, None).await)), "1");
 

@@ -68,7 +68,7 @@ async fn calls_that_code_does_not_await_are_named() {
 #[tokio::test]
 async fn code_has_timers_on_request_and_the_description_tells() {
     for (timers, told, returned) in [(true, "`setTimeout`", "7"), (false, "files or timers", "runtime_error")] {
-        let options = ServerOptions { timers, ..ServerOptions::default() };
+        let options = ServerOptions::default().timers(timers);
         let (client, _) = client(Vec::new, options).await;
         for tool in client.list_all_tools().await.unwrap().iter().filter(|tool| tool.name != "mcp_search_tools") {
             assert!(tool.description.as_ref().unwrap().contains(told), "{tool:?}");
@@ -262,7 +262,7 @@ async fn images_and_audio_are_blocks_wherever_they_are_in_a_result() {
 
 #[tokio::test]
 async fn a_long_result_leaves_room_for_the_log() {
-    let (client, _) = client(Vec::new, ServerOptions { max_text: 1_000, ..ServerOptions::default() }).await;
+    let (client, _) = client(Vec::new, ServerOptions::default().max_text(1_000)).await;
     let code = "console.log('so far'); return 'x'.repeat(5_000)";
     let result = call(&client, "mcp_execute_code", json!({ "code": code })).await;
     assert!(text(&result).ends_with("\n\nLogs:\nso far"), "{}", text(&result));
@@ -288,7 +288,7 @@ async fn a_long_result_leaves_room_for_the_log() {
 async fn models_ask_for_more_time_up_to_the_maximum() {
     let limits = Limits::default().timeout(Duration::ZERO);
     for (max_timeout, is_enough) in [(Duration::from_hours(1), true), (Duration::ZERO, false)] {
-        let options = ServerOptions { limits, max_timeout, ..ServerOptions::default() };
+        let options = ServerOptions::default().limits(limits).max_timeout(max_timeout);
         let (client, _) = client(Vec::new, options).await;
         let run = async |arguments: Json| call(&client, "mcp_execute_code", arguments).await.is_error == Some(false);
         assert!(!run(json!({ "code": "1" })).await, "without time");
@@ -343,7 +343,7 @@ async fn notified_while_programs_wait(max_programs: usize, expected: &'static st
     });
     let provider = Provider::builder("api").tool(wait).build().unwrap();
     let limits = Limits::default().timeout(Duration::from_mins(1));
-    let options = ServerOptions { limits, max_programs, ..ServerOptions::default() };
+    let options = ServerOptions::default().limits(limits).max_programs(max_programs);
     let (client, notified) = client(move || vec![provider.clone()], options).await;
     assert!(listener.set(notified).is_ok());
     let first = begin(&client, "mcp_execute_code", "await api.wait(); 1").await;
@@ -399,8 +399,7 @@ async fn progress_says_that_a_call_waits_for_a_person() {
     });
     let provider = Provider::builder("api").tool(asks).build().unwrap();
     let policy = Some(Policy::new().tools("api.*", Decision::Ask).approver(Arc::new(Approves)));
-    let (client, listener) =
-        client(move || vec![provider.clone()], ServerOptions { policy, ..ServerOptions::default() }).await;
+    let (client, listener) = client(move || vec![provider.clone()], ServerOptions::default().policy(policy)).await;
     call(&client, "mcp_execute_code", json!({ "code": "await api.ask()" })).await;
     let is_told = || listener.progress.lock().unwrap().len() == 3;
     until(is_told).await;
@@ -424,7 +423,7 @@ async fn the_observer_of_a_server_sees_the_programs_of_its_clients() {
         };
         seen.lock().unwrap().push((event.execution, text));
     });
-    let options = ServerOptions { observer: Some(observer), ..ServerOptions::default() };
+    let options = ServerOptions::default().observer(observer);
     let (client, _) = client(move || vec![provider.clone()], options).await;
     for code in ["await api.echo(1)", "throw 1"] {
         call(&client, "mcp_execute_code", json!({ "code": code })).await;
@@ -451,12 +450,10 @@ async fn a_program_without_a_connection_is_executed_as_that_of_a_client() {
     });
     let denied = Decision::Deny("not here".to_owned());
     let policy = Policy::new().tools("api.remove", denied).tools("api.echo", Decision::Ask);
-    let options = ServerOptions {
-        policy: Some(policy.approver(Arc::new(Approves))),
-        observer: Some(observer),
-        state: StateOptions { shared: None, language: Some(Arc::new(TypeScript)) },
-        ..ServerOptions::default()
-    };
+    let options = ServerOptions::default()
+        .policy(policy.approver(Arc::new(Approves)))
+        .observer(observer)
+        .state(StateOptions::default().language(Arc::new(TypeScript)));
     let executor = Arc::new(InlineExecutor::new().unwrap());
     let server = CodeServer::new(executor, move || vec![provider.clone()], options);
     let execute = async |server: &CodeServer, code: &str| server.execute(ExecuteRequest::new(code)).await.outcome;
@@ -492,7 +489,7 @@ async fn secrets_are_redacted_from_what_clients_read() {
         .tool(Tool::new("fail", async |_, _| Err(ToolError::new("not with hunter22"))))
         .build()
         .unwrap();
-    let options = ServerOptions { secrets, ..ServerOptions::default() };
+    let options = ServerOptions::default().secrets(secrets);
     let (client, listener) = client(move || vec![keys.clone()], options).await;
     let run = async |code: &str| call(&client, "mcp_execute_code", json!({ "code": code })).await;
 
@@ -525,9 +522,9 @@ async fn secrets_are_redacted_from_what_clients_read() {
 async fn progress_of_servers_is_forwarded() {
     let fake = Fake::new(vec![tool("import", "Imports", json!({ "type": "object" }))]);
     let secrets = Secrets::new([("API_KEY".to_owned(), "hunter22".to_owned())]);
-    let upstream = fake.open("shop", UpstreamOptions { secrets, ..UpstreamOptions::default() }).await;
+    let upstream = fake.open("shop", UpstreamOptions::default().secrets(secrets)).await;
     let limits = Limits::default().timeout(Duration::from_hours(1));
-    let options = ServerOptions { limits, ..ServerOptions::default() };
+    let options = ServerOptions::default().limits(limits);
     let (client, listener) = client(move || vec![upstream.provider()], options).await;
     let handle = begin(&client, "mcp_execute_code", "await shop.import_({}); return 'done'").await;
     let is_progress = |line: &String| line.starts_with("shop.import_: ");
@@ -544,7 +541,7 @@ async fn progress_is_sent_while_code_runs() {
     let fake = Fake::standard();
     let upstream = fake.open("api", UpstreamOptions::default()).await;
     let limits = Limits::default().timeout(Duration::from_hours(1));
-    let options = ServerOptions { limits, ..ServerOptions::default() };
+    let options = ServerOptions::default().limits(limits);
     let (client, listener) = client(move || vec![upstream.provider()], options).await;
     let handle = begin(&client, "mcp_execute_code", "console.log('before'); await api.slow({})").await;
     fake.started.notified().await;
@@ -571,7 +568,7 @@ async fn layouts_and_names_are_configurable() {
         (Layout::Split, &["find", "mcp_execute_code"]),
         (Layout::Single, &["mcp_code"]),
     ] {
-        let options = ServerOptions { layout, search_name: "find".into(), ..ServerOptions::default() };
+        let options = ServerOptions::default().layout(layout).search_name("find");
         let (client, _) = client(Vec::new, options).await;
         let tools = client.list_all_tools().await.unwrap();
         assert_eq!(tools.iter().map(|tool| &*tool.name).collect::<Vec<_>>(), names);
@@ -682,10 +679,8 @@ impl ProviderSource for Crowded {
     }
 
     fn unavailable(&self) -> Vec<UnavailableNamespace> {
-        let namespace = |n: usize| UnavailableNamespace {
-            name: format!("absent_{n}"),
-            reason: "cannot be reached ".repeat(40),
-            state: Unavailability::Temporary,
+        let namespace = |n: usize| {
+            UnavailableNamespace::new(format!("absent_{n}"), "cannot be reached ".repeat(40), Unavailability::Temporary)
         };
         (0..4).map(namespace).collect()
     }
@@ -705,7 +700,7 @@ async fn pages_are_filled_and_have_at_most_4000_characters_with_what_is_added_to
     };
     let provider = Provider::builder("garden").tools((1..=40).map(tool)).build().unwrap();
     // Unavailable namespaces that are starting are waited for.
-    let options = ServerOptions { start_timeout: Duration::ZERO, ..ServerOptions::default() };
+    let options = ServerOptions::default().start_timeout(Duration::ZERO);
     let server = CodeServer::new(Arc::new(InlineExecutor::new().unwrap()), Crowded(provider), options);
     let client = client_of(server).await;
     let (mut offset, mut pages) = (0, Vec::new());
@@ -811,7 +806,7 @@ async fn types_that_do_not_fit_are_replaced_by_parameters_or_names() {
         (1_200, "Names only:\n\napi: t0, t1, t2", "limit?"),
     ] {
         let provider = provider.clone();
-        let options = ServerOptions { layout: Layout::Single, max_types: Some(max_types), ..ServerOptions::default() };
+        let options = ServerOptions::default().layout(Layout::Single).max_types(max_types);
         let (client, _) = client(move || vec![provider.clone()], options).await;
         let text = client.list_all_tools().await.unwrap()[0].description.clone().unwrap();
         assert!(text.contains(shown) && text.contains("t39") && !text.contains(not_shown), "{max_types}: {text}");
@@ -864,11 +859,7 @@ impl ProviderSource for Starting {
     }
 
     fn unavailable(&self) -> Vec<UnavailableNamespace> {
-        vec![UnavailableNamespace {
-            name: "late".to_owned(),
-            reason: "its server is still starting".to_owned(),
-            state: Unavailability::Starting,
-        }]
+        vec![UnavailableNamespace::new("late", "its server is still starting", Unavailability::Starting)]
     }
 
     fn settled<'a>(&'a self, _: &'a [String]) -> BoxFuture<'a, ()> {
@@ -886,11 +877,7 @@ impl ProviderSource for Mixed {
     }
 
     fn unavailable(&self) -> Vec<UnavailableNamespace> {
-        let missing = |name: &str, state| UnavailableNamespace {
-            name: name.to_owned(),
-            reason: "HTTP 404 Not Found".to_owned(),
-            state,
-        };
+        let missing = |name: &str, state| UnavailableNamespace::new(name, "HTTP 404 Not Found", state);
         vec![
             missing("slow", Unavailability::Starting),
             missing("broken", Unavailability::Failed),
@@ -904,7 +891,7 @@ impl ProviderSource for Mixed {
 async fn models_read_the_names_of_all_servers_before_they_have_started() {
     let shop = Provider::builder("shop").tool(Tool::new("list", async |_, _| Ok(json!([])))).build().unwrap();
     for layout in [Layout::Both, Layout::Single, Layout::Passthrough] {
-        let options = ServerOptions { layout, ..ServerOptions::default() };
+        let options = ServerOptions::default().layout(layout);
         let executor = Arc::new(InlineExecutor::new().unwrap());
         let client = client_of(CodeServer::new(executor, Mixed(shop.clone()), options)).await;
         let instructions = client.peer_info().unwrap().instructions.clone().unwrap();
@@ -980,7 +967,7 @@ impl ProviderSource for Slow {
 
     fn unavailable(&self) -> Vec<UnavailableNamespace> {
         let (name, reason) = ("garden".to_owned(), "its server is still starting".to_owned());
-        let starting = UnavailableNamespace { name, reason, state: Unavailability::Starting };
+        let starting = UnavailableNamespace::new(name, reason, Unavailability::Starting);
         if Instant::now() < self.ready { vec![starting] } else { Vec::new() }
     }
 
@@ -992,7 +979,7 @@ impl ProviderSource for Slow {
 #[tokio::test]
 async fn code_waits_for_servers_that_start_after_a_refresh() {
     let source = Starting::default();
-    let options = ServerOptions { start_timeout: Duration::from_millis(200), ..ServerOptions::default() };
+    let options = ServerOptions::default().start_timeout(Duration::from_millis(200));
     let server = CodeServer::new(Arc::new(InlineExecutor::new().unwrap()), source.clone(), options);
     let client = client_of(server.clone()).await;
     tokio::time::sleep(Duration::from_millis(250)).await;
@@ -1008,7 +995,7 @@ async fn code_waits_for_servers_that_start_after_a_refresh() {
 #[tokio::test]
 async fn only_code_that_has_the_name_of_a_starting_server_as_a_word_waits_for_it() {
     let source = Starting::default();
-    let options = ServerOptions { start_timeout: Duration::from_hours(1), ..ServerOptions::default() };
+    let options = ServerOptions::default().start_timeout(Duration::from_hours(1));
     let client = client_of(CodeServer::new(Arc::new(InlineExecutor::new().unwrap()), source.clone(), options)).await;
     let waited = async |code: &str| {
         let before = source.0.load(Ordering::SeqCst);
@@ -1042,7 +1029,7 @@ impl ProviderSource for Informed {
     }
 
     fn rejected_tools(&self) -> Vec<(String, RejectedTool)> {
-        let rejected = |name: &str| RejectedTool { name: name.to_owned(), reason: "invalid name".to_owned() };
+        let rejected = |name: &str| RejectedTool::new(name, "invalid name");
         vec![("shop".to_owned(), rejected("broken")), ("other".to_owned(), rejected("broken"))]
     }
 

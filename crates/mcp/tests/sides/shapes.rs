@@ -15,8 +15,8 @@ type Client = RunningService<RoleClient, Listener>;
 
 /// A client of a gateway in front of a server with these tools, which remembers `shapes`.
 async fn gateway(fake: &Fake, shapes: &Shapes, options: UpstreamOptions) -> Client {
-    let upstream = fake.open("api", UpstreamOptions { shapes: Some(shapes.clone()), ..options }).await;
-    let options = ServerOptions { shapes: Some(shapes.clone()), ..ServerOptions::default() };
+    let upstream = fake.open("api", options.shapes(shapes.clone())).await;
+    let options = ServerOptions::default().shapes(shapes.clone());
     client(move || vec![upstream.provider()], options).await.0
 }
 
@@ -56,8 +56,7 @@ async fn results_that_were_seen_are_the_types_of_tools_without_an_output_schema(
 #[tokio::test]
 async fn names_that_are_data_and_failures_leave_no_trace() {
     let secrets = Secrets::new([("API_KEY".to_owned(), "hunter22".to_owned())]);
-    let client =
-        gateway(&Fake::standard(), &Shapes::default(), UpstreamOptions { secrets, ..UpstreamOptions::default() }).await;
+    let client = gateway(&Fake::standard(), &Shapes::default(), UpstreamOptions::default().secrets(secrets)).await;
     run(&client, "await api.fail({}).catch(() => 0)").await;
     assert_eq!(search(&client, json!({ "query": "fail" })).await.1["isResultSeen"], Json::Null);
     for (member, value) in [("user@example.com", "1"), ("hunter22", "2"), ("2026-11-28", "[3]"), ("/etc/passwd", "4")] {
@@ -77,7 +76,7 @@ async fn what_a_server_declares_is_shown_as_it_is() {
     run(&client, "await api.echo({ n: 1, more: true })").await;
     let (_, tool) = search(&client, json!({ "query": "echo" })).await;
     assert_eq!((&tool["signature"], &tool["isResultSeen"]), (&json!("echo(): Promise<{ n: number }>"), &Json::Null));
-    let envelopes = UpstreamOptions { results: ResultFormat::Envelope, ..UpstreamOptions::default() };
+    let envelopes = UpstreamOptions::default().results(ResultFormat::Envelope);
     let client = gateway(&Fake::standard(), &Shapes::default(), envelopes).await;
     run(&client, "await api.echo({ n: 1 })").await;
     assert_eq!(search(&client, json!({ "query": "echo" })).await.1["isResultSeen"], Json::Null);

@@ -146,7 +146,7 @@ impl Site {
 
 pub(crate) fn options(store: &Arc<Store>) -> UpstreamOptions {
     let restart_pause = Duration::from_millis(1);
-    UpstreamOptions { tokens: Some(Arc::<Store>::clone(store)), restart_pause, ..UpstreamOptions::default() }
+    UpstreamOptions::default().tokens(Arc::<Store>::clone(store)).restart_pause(restart_pause)
 }
 
 impl State {

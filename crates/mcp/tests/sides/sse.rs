@@ -105,7 +105,7 @@ impl Older {
 
     async fn open(&self) -> Result<Upstream, String> {
         let headers = [("X-Key".to_owned(), "s3cret".to_owned())];
-        let options = UpstreamOptions { restart_pause: Duration::from_millis(1), ..UpstreamOptions::default() };
+        let options = UpstreamOptions::default().restart_pause(Duration::from_millis(1));
         Upstream::open_http("far", &self.url, &headers, options).await.map_err(|error| error.to_string())
     }
 }
@@ -210,7 +210,7 @@ async fn open_sse(older: &Older) -> String {
     let mut config = Config::default();
     let text = json!({ "mcpServers": { "far": { "type": "sse", "url": older.url } } }).to_string();
     config.read(&text, &Variables(|_| None)).unwrap();
-    let options = UpstreamOptions { connect_timeout: Duration::from_mins(1), ..UpstreamOptions::default() };
+    let options = UpstreamOptions::default().connect_timeout(Duration::from_mins(1));
     let servers = Servers::start(config.servers, &options, None);
     servers.settled().await;
     let status = servers.status().remove(0).state;

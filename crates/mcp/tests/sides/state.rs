@@ -20,8 +20,8 @@ use crate::http::{both_generations, connect_as, serve_code};
 /// A server with the tools of `providers`, with timeouts that no test reaches.
 fn server_with(providers: Vec<Provider>, shared: Option<Arc<dyn StateStore>>) -> CodeServer {
     let limits = Limits::default().timeout(Duration::from_mins(10));
-    let state = StateOptions { shared, language: Some(Arc::new(TypeScript)) };
-    let options = ServerOptions { limits, state, layout: Layout::Split, ..ServerOptions::default() };
+    let state = StateOptions::default().shared(shared).language(Arc::new(TypeScript));
+    let options = ServerOptions::default().limits(limits).state(state).layout(Layout::Split);
     CodeServer::new(Arc::new(InlineExecutor::new().unwrap()), move || providers.clone(), options)
 }
 
@@ -885,11 +885,7 @@ impl StateStore for Texts {
         let all = self.0.lock().unwrap();
         let all =
             all.iter().filter(|((values, key), _)| *values == (area == StateArea::Values) && key.starts_with(prefix));
-        let entry = |((_, key), text): (&(bool, String), &String)| StateEntry {
-            key: key.clone(),
-            bytes: text.len() as u64,
-            revision: 0,
-        };
+        let entry = |((_, key), text): (&(bool, String), &String)| StateEntry::new(key.clone(), text.len() as u64, 0);
         Ok(all.map(entry).collect())
     }
 }

@@ -71,7 +71,7 @@ async fn respond(request: http::Request<hyper::body::Incoming>) -> Result<http::
 }
 
 fn trusting(certificates: &str) -> UpstreamOptions {
-    UpstreamOptions { certificates: certificates.to_owned(), ..UpstreamOptions::default() }
+    UpstreamOptions::default().certificates(certificates.to_owned())
 }
 
 /// The error of a connection to the server at `url`, which names its origin.

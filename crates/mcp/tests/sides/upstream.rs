@@ -17,7 +17,7 @@ async fn run(provider: Provider, code: &str) -> ExecuteResult {
 }
 
 fn envelopes() -> UpstreamOptions {
-    UpstreamOptions { results: ResultFormat::Envelope, ..UpstreamOptions::default() }
+    UpstreamOptions::default().results(ResultFormat::Envelope)
 }
 
 async fn value(provider: Provider, code: &str) -> Json {
@@ -85,12 +85,9 @@ async fn a_result_of_one_text_is_an_object_a_list_or_the_text() {
         let answer = json!({ "content": [{ "type": "text", "text": text }] });
         let script = SHELL_SERVER
             .replace(r#"{\"content\":[{\"type\":\"text\",\"text\":\"$GIVEN|$CARGO_MANIFEST_DIR\"}]}"#, "$GIVEN");
-        let command = ChildCommand {
-            program: "sh".into(),
-            args: vec!["-c".into(), script.into()],
-            env: vec![("GIVEN".into(), answer.to_string().into())],
-            ..ChildCommand::default()
-        };
+        let command = ChildCommand::new("sh")
+            .args(vec!["-c".into(), script.into()])
+            .env(vec![("GIVEN".into(), answer.to_string().into())]);
         let upstream = Upstream::open_child("sh", command, UpstreamOptions::default()).await.unwrap();
         value(upstream.provider(), "await sh.env()").await
     };
@@ -110,7 +107,7 @@ async fn inputs_and_results_are_checked_against_the_schemas_of_the_server() {
         tool("half", "", input).with_raw_output_schema(output.as_object().unwrap().clone().into())
     };
     let run_half = async |input: Json, results, of: Json| {
-        let options = UpstreamOptions { results, ..UpstreamOptions::default() };
+        let options = UpstreamOptions::default().results(results);
         let upstream = Fake::new(vec![half(input)]).open("api", options).await;
         run(upstream.provider(), &format!("await api.half({{ of: {of} }})")).await.outcome
     };
@@ -126,7 +123,7 @@ async fn inputs_and_results_are_checked_against_the_schemas_of_the_server() {
     }
     let silent =
         tool("silent", "", any).with_raw_output_schema(json!({ "type": "object" }).as_object().unwrap().clone().into());
-    let options = UpstreamOptions { results: ResultFormat::Data, ..UpstreamOptions::default() };
+    let options = UpstreamOptions::default().results(ResultFormat::Data);
     let upstream = Fake::new(vec![silent]).open("api", options).await;
     let error = run(upstream.provider(), "await api.silent({})").await.outcome.unwrap_err();
     assert!(error.message.contains("no structured content"), "{error}");
@@ -138,10 +135,7 @@ async fn all_pages_are_read_up_to_the_limits() {
     let fake = Fake { page: 7, ..Fake::new((0..50).map(|n| tool(&format!("t{n}"), "", any())).collect()) };
     let count = |upstream: &Upstream| upstream.provider().manifest().tools.len();
     assert_eq!(count(&fake.open("api", UpstreamOptions::default()).await), 50);
-    for options in [
-        UpstreamOptions { max_tools: 14, ..UpstreamOptions::default() },
-        UpstreamOptions { max_pages: 2, ..UpstreamOptions::default() },
-    ] {
+    for options in [UpstreamOptions::default().max_tools(14), UpstreamOptions::default().max_pages(2)] {
         let upstream = fake.open("api", options).await;
         assert_eq!(count(&upstream), 14);
         assert_eq!(upstream.rejected().len(), 1);
@@ -162,7 +156,7 @@ async fn tools_of_a_connection_of_the_caller_are_imported() {
 #[tokio::test]
 async fn a_call_that_times_out_is_cancelled_on_the_server() {
     let fake = Fake::standard();
-    let options = UpstreamOptions { call_timeout: Duration::from_secs(1), ..UpstreamOptions::default() };
+    let options = UpstreamOptions::default().call_timeout(Duration::from_secs(1));
     let upstream = fake.open("api", options).await;
     let error = run(upstream.provider(), "await api.slow({})").await.outcome.unwrap_err();
     assert_eq!(error.code, ErrorCode::ToolError);
@@ -198,7 +192,7 @@ async fn changed_tools_are_listed_again() {
 #[tokio::test]
 async fn a_crash_fails_its_calls_and_the_next_call_connects_again() {
     let fake = Fake::standard();
-    let options = UpstreamOptions { restart_pause: Duration::from_hours(1), ..UpstreamOptions::default() };
+    let options = UpstreamOptions::default().restart_pause(Duration::from_hours(1));
     let upstream = fake.open("api", options).await;
     let other = Fake::standard().open("other", UpstreamOptions::default()).await;
     let error = run(upstream.provider(), "await api.die({})").await.outcome.unwrap_err();
@@ -231,12 +225,9 @@ done"#;
 
 #[tokio::test]
 async fn a_child_process_gets_only_its_environment_and_is_restarted() {
-    let command = ChildCommand {
-        program: "sh".into(),
-        args: vec!["-c".into(), SHELL_SERVER.into()],
-        env: vec![("GIVEN".into(), "given".into())],
-        ..ChildCommand::default()
-    };
+    let command = ChildCommand::new("sh")
+        .args(vec!["-c".into(), SHELL_SERVER.into()])
+        .env(vec![("GIVEN".into(), "given".into())]);
     let upstream = Upstream::open_child("sh", command, UpstreamOptions::default()).await.unwrap();
     assert_eq!(value(upstream.provider(), "await sh.odd()").await, "odd");
     let info = upstream.server_info().unwrap();
@@ -254,10 +245,10 @@ async fn a_child_process_gets_only_its_environment_and_is_restarted() {
 
 #[tokio::test]
 async fn failures_to_open_are_typed_errors() {
-    let missing = ChildCommand { program: "/nonexistent/server".into(), ..ChildCommand::default() };
+    let missing = ChildCommand::new("/nonexistent/server");
     let open = |name, command| Upstream::open_child(name, command, UpstreamOptions::default());
     assert!(matches!(open("api", missing.clone()).await, Err(UpstreamError::Connect { .. })));
-    let silent = ChildCommand { program: "true".into(), ..ChildCommand::default() };
+    let silent = ChildCommand::new("true");
     assert!(matches!(open("api", silent).await, Err(UpstreamError::Connect { .. })));
     let header = [("no header".to_owned(), "x".to_owned())];
     let opened = Upstream::open_http("api", "http://127.0.0.1:1/", &header, UpstreamOptions::default()).await;
@@ -279,8 +270,8 @@ async fn read_only_means_tools_whose_server_states_it() {
         stated("unknown", Some(ToolAnnotations::new())),
         stated("silent", None),
     ]);
-    let filter = ToolFilter { read_only: true, ..ToolFilter::default() };
-    let upstream = fake.open("api", UpstreamOptions { filter, ..UpstreamOptions::default() }).await;
+    let filter = ToolFilter::default().read_only(true);
+    let upstream = fake.open("api", UpstreamOptions::default().filter(filter)).await;
     let names: Vec<_> = upstream.provider().manifest().tools.iter().map(|tool| tool.original_name.clone()).collect();
     assert_eq!(names, ["read"]);
     assert_eq!(upstream.imported().filtered, ["write", "destroy", "unknown", "silent"]);

@@ -97,8 +97,8 @@ async fn code_server() -> CodeServer {
     let executor = Arc::new(InlineExecutor::new().expect("an engine"));
     // The timeout is long: a busy machine must not change the result.
     let limits = Limits::default().timeout(Duration::from_mins(2));
-    let state = StateOptions { language: Some(Arc::new(TypeScript)), ..StateOptions::default() };
-    let options = ServerOptions { limits, layout: Layout::Split, state, ..ServerOptions::default() };
+    let state = StateOptions::default().language(Arc::new(TypeScript));
+    let options = ServerOptions::default().limits(limits).layout(Layout::Split).state(state);
     CodeServer::new(executor, move || vec![upstream.provider()], options)
 }
 

@@ -97,7 +97,7 @@ pub(super) fn test(arguments: &ServerArguments, timeout: Duration, json: bool) -
 
 async fn diagnose(loaded: &Loaded, arguments: &ServerArguments, timeout: Duration) -> Diagnosis {
     let changes = Changes::default();
-    let options = UpstreamOptions { connect_timeout: timeout, changes: changes.clone(), ..UpstreamOptions::default() };
+    let options = UpstreamOptions::default().connect_timeout(timeout).changes(changes.clone());
     let servers = servers::start(&loaded.config, options, None);
     let (durations, ()) = tokio::join!(durations(&servers, &changes), servers::settled(&servers, |_| true, || ()));
     let config = &loaded.config;
@@ -177,7 +177,7 @@ impl ServerReport {
             }
             ServerState::Skipped { reason } => Self { reason: Some(reason.to_string()), ..report(State::Skipped) },
             ServerState::Connecting => report(State::Starting),
-            ServerState::Closed => report(State::Closed),
+            _ => report(State::Closed),
         }
     }
 }
@@ -236,6 +236,7 @@ fn transport(server: &ServerConfig) -> Option<String> {
     let text = match &server.transport {
         Transport::Stdio { command, .. } => command.clone(),
         Transport::Http { url, .. } => origin(url)?,
+        _ => return None,
     };
     Some(server.secrets.redact(text))
 }

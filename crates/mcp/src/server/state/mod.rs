@@ -42,6 +42,7 @@ pub(super) use values::NAMESPACE as VALUES;
 
 /// Where programs keep values and code for later programs, and the language of the code.
 #[derive(Clone, Default)]
+#[non_exhaustive]
 pub struct StateOptions {
     /// One state for all clients, such as a file. Default: a state in memory for each session, which ends with the session.
     /// Clients without sessions over HTTP have none, unless the [server](super::CodeServer::for_client) is for one client only.
@@ -50,6 +51,13 @@ pub struct StateOptions {
     /// execution of its own, while the program that saves one waits: a pool of runners needs one more than
     /// [`max_programs`](super::ServerOptions::max_programs), or snippets are saved unchecked after 2 s.
     pub language: Option<Arc<dyn Language>>,
+}
+
+impl StateOptions {
+    execbox_core::setters! {
+        shared: impl Into<Option<Arc<dyn StateStore>>>,
+        language: Arc<dyn Language>,
+    }
 }
 
 impl fmt::Debug for StateOptions {
@@ -62,6 +70,7 @@ impl fmt::Debug for StateOptions {
 
 /// A saved snippet.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[non_exhaustive]
 pub struct Snippet {
     /// What the snippet does, for models and people.
     #[serde(default)]
