@@ -215,7 +215,7 @@ impl V8 {
 
     /// Makes the runner of a process that serves one host.
     pub(crate) fn runner(self, prepared: execbox_v8::Prepared) -> Result<Runner, SystemError> {
-        let options = execbox_v8::Options { spare_isolates: self.spare_isolates, max_guests: MAX_GUESTS };
+        let options = execbox_v8::Options::default().spare_isolates(self.spare_isolates).max_guests(MAX_GUESTS);
         let engine = prepared.start(&options).map_err(|error| SystemError::Engine(error.to_string()))?;
         Ok(Runner::with_engine(std::sync::Arc::new(engine), std::sync::Arc::new(execbox::TypeScript)))
     }

@@ -83,12 +83,10 @@ impl StateFile {
     /// Opens a file, and creates it if it does not exist: readable by this user only.
     pub(crate) async fn open(path: &Path) -> Result<Self, StateFileError> {
         let path = check_access(path)?;
-        let limits = ThreadLimits {
-            thread_bytes: MAX_STATE_BYTES as u64,
-            guest_bytes: MAX_STATE_BYTES as u64,
-            file_bytes: MAX_ENTRY_BYTES as u64,
-            ..ThreadLimits::default()
-        };
+        let limits = ThreadLimits::default()
+            .thread_bytes(MAX_STATE_BYTES as u64)
+            .guest_bytes(MAX_STATE_BYTES as u64)
+            .file_bytes(MAX_ENTRY_BYTES as u64);
         let builder = ThreadStore::builder().limits(limits).busy_timeout(BUSY_TIMEOUT).max_row_bytes(MAX_ROW_BYTES);
         let store = builder.open(path).await?;
         let (values, snippets, shapes) = (store.thread(VALUES)?, store.thread(SNIPPETS)?, store.thread(SHAPES)?);
@@ -134,13 +132,13 @@ impl StateFile {
         // The listing begins after a path, and so would not include the path of the prefix itself.
         let first = match &*prefix {
             "/" => Vec::new(),
-            path => thread.list_files(FileQuery { under: Some(path.to_owned()), limit: Some(1), after: None }).await?,
+            path => thread.list_files(FileQuery::default().under(path.to_owned()).limit(1)).await?,
         };
         let mut entries: Vec<StateEntry> =
             first.into_iter().filter(|file| file.path == prefix).filter_map(|file| entry(&file)).collect();
         let mut after = (prefix != "/").then(|| prefix.clone());
         loop {
-            let query = FileQuery { under: None, after: after.take(), limit: Some(PAGE) };
+            let query = FileQuery::default().after(after.take()).limit(PAGE);
             let page = thread.list_files(query).await?;
             after = page.last().filter(|_| page.len() >= PAGE as usize).map(|last| last.path.clone());
             let all = page.len();

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a locked process may still use. The default is for a process with one host on pipes.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Policy {
     /// The most private writable memory, in bytes (`RLIMIT_DATA`), beyond what the process has when it is prepared.
     /// Default: 4 GiB. `None`: no limit.
@@ -40,6 +41,7 @@ impl Default for Policy {
 
 /// What a locked process may do with sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Sockets {
     /// Only to read and write inherited sockets.
     None,
@@ -60,6 +62,7 @@ impl Sockets {
 /// Whether a process may start although a layer is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Mode {
     /// Every layer that the policy asks for must be enforced.
     Required,

@@ -107,6 +107,7 @@ impl fmt::Display for Layer {
 /// Whether a layer is enforced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "status", content = "reason")]
+#[non_exhaustive]
 pub enum Status {
     /// The kernel enforces the layer.
     Enforced,
@@ -118,6 +119,7 @@ pub enum Status {
 
 /// The status of one layer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct LayerReport {
     /// The layer that the status is about.
     pub layer: Layer,
@@ -150,6 +152,7 @@ impl fmt::Display for LayerReport {
 /// What is enforced of a process, and what is not.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[must_use = "a layer that is missing must be reported"]
+#[non_exhaustive]
 pub struct Report {
     /// Each layer once, in the order of [`Layer::ALL`].
     pub layers: Vec<LayerReport>,
@@ -218,6 +221,7 @@ impl fmt::Display for Report {
 
 /// A property of the system that decides which layers are available.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Feature {
     /// The name of the property, such as `user.max_user_namespaces`. `kernel` is the version of the kernel.
     pub name: String,
@@ -227,6 +231,7 @@ pub struct Feature {
 
 /// A layer that must be enforced is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Incomplete {
     /// The first required layer that is missing.
     pub layer: Layer,

@@ -655,7 +655,8 @@ fn several_threads() -> Result<(), Failed> {
     let error = report.check(Mode::Required).unwrap_err().to_string();
     assert!(error.contains("user namespace: the process has 2 threads already; allow user namespaces"), "{error}");
     assert_eq!(report.check(Mode::BestEffort), Ok(()));
-    let compiling = Report { compiles: true, ..report.clone() };
+    let mut compiling = report.clone();
+    compiling.compiles = true;
     let error = compiling.check(Mode::BestEffort).unwrap_err().to_string();
     assert!(error.contains("requires this layer of the jail: Landlock: the process has 2 threads already"), "{error}");
     assert_eq!(compiling.check(Mode::Off), Ok(()));
@@ -692,7 +693,10 @@ fn in_the_jail(stage: &str, name: &str) -> ! {
         }
         _ => Sockets::None,
     };
-    let policy = Policy { threads, compiles, sockets, ..Policy::default() };
+    let mut policy = Policy::default();
+    policy.threads = threads;
+    policy.compiles = compiles;
+    policy.sockets = sockets;
     let confined = Jail::prepare(policy).confine();
     connected();
     let report = if stage.starts_with("confined") { confined.report().clone() } else { confined.seal() };

@@ -1,6 +1,6 @@
 //! Numbers, dates, time zones and the order of text by locale, as ECMA-402 (`Intl`) has them.
 //!
-//! For engines that have no ICU. The functions are pure: no I/O, no clock, no state. [`call`] is their entry point for a
+//! **This crate has no stable interface.** It is a part of the engine QuickJS, which has no ICU. The functions are pure: no I/O, no clock, no state. [`call`] is their entry point for a
 //! guest, and [`INTL`] the source of the objects of ECMA-402 that use it.
 //!
 //! ```

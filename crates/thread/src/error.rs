@@ -94,6 +94,7 @@ pub type Cause = Box<dyn Error + Send + Sync>;
 /// The kind of an invalid name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum Named {
     Thread,
     Role,
@@ -104,6 +105,7 @@ pub enum Named {
 /// The kind of a stored value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum Stored {
     File,
     Message,
@@ -127,6 +129,7 @@ pub enum NameProblem {
 /// An invalid path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid path {path:?}: {problem}")]
+#[non_exhaustive]
 pub struct PathError {
     /// The path, cut to 100 characters.
     pub path: String,

@@ -15,6 +15,7 @@ use crate::state::{ThreadRow, ThreadState};
 /// An entry of a thread's event log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ThreadEvent {
     /// The sequence number in the thread, from 1. Numbers are never reused.
     pub seq: u64,
@@ -30,11 +31,19 @@ pub struct ThreadEvent {
 
 /// Selects events for [`ThreadState::events`]; by default the first 100.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct EventQuery {
     /// Only events after this number.
     pub after: u64,
     /// The most entries to return. Default 100, at most 1 000.
     pub limit: Option<u32>,
+}
+
+impl EventQuery {
+    execbox_core::setters! {
+        after: u64,
+        limit: impl Into<Option<u32>>,
+    }
 }
 
 impl ThreadState {

@@ -12,6 +12,7 @@ use crate::state::{ThreadRow, ThreadState};
 /// An entry of a file listing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct FileInfo {
     /// The normalized path.
     pub path: String,
@@ -23,6 +24,7 @@ pub struct FileInfo {
 
 /// Selects files for [`ThreadState::list_files`].
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct FileQuery {
     /// Only files below this directory, at any depth; without a final `/`, also a file at this very path. Default: all.
     pub under: Option<String>,
@@ -30,6 +32,14 @@ pub struct FileQuery {
     pub after: Option<String>,
     /// The most entries to return. Default 100, at most 1 000.
     pub limit: Option<u32>,
+}
+
+impl FileQuery {
+    execbox_core::setters! {
+        under: impl Into<Option<String>>,
+        after: impl Into<Option<String>>,
+        limit: impl Into<Option<u32>>,
+    }
 }
 
 impl ThreadState {

@@ -10,6 +10,7 @@ pub(crate) const NAME_BYTES: usize = 256;
 ///
 /// All but `page_bytes` apply to writes: a store that is opened with smaller limits keeps its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ThreadLimits {
     /// The whole thread. Each file, message, event and environment value counts its name, its content and 256 bytes.
     /// Default 256 MiB.
@@ -28,6 +29,18 @@ pub struct ThreadLimits {
     /// The content of one page of messages or events. A page ends before the row that would exceed it, but has at least one
     /// row. Default 8 MiB.
     pub page_bytes: u64,
+}
+
+impl ThreadLimits {
+    execbox_core::setters! {
+        thread_bytes: u64,
+        guest_bytes: u64,
+        file_bytes: u64,
+        message_bytes: u64,
+        event_bytes: u64,
+        env_bytes: u64,
+        page_bytes: u64,
+    }
 }
 
 impl Default for ThreadLimits {

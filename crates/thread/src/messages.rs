@@ -12,6 +12,7 @@ use crate::state::{ThreadRow, ThreadState};
 /// A message of a thread.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Message {
     /// The sequence number in the thread, from 1. Numbers are never reused.
     pub seq: u64,
@@ -25,6 +26,7 @@ pub struct Message {
 
 /// Selects messages for [`ThreadState::get_messages`]; by default the latest 100.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct MessageQuery {
     /// Only messages after this number, earliest first.
     pub after: Option<u64>,
@@ -34,6 +36,15 @@ pub struct MessageQuery {
     pub roles: Vec<String>,
     /// The most entries to return. Default 100, at most 1 000.
     pub limit: Option<u32>,
+}
+
+impl MessageQuery {
+    execbox_core::setters! {
+        after: impl Into<Option<u64>>,
+        before: impl Into<Option<u64>>,
+        roles: Vec<String>,
+        limit: impl Into<Option<u32>>,
+    }
 }
 
 impl ThreadState {

@@ -45,6 +45,7 @@ pub struct ThreadStoreBuilder {
 
 /// Selects threads for [`ThreadStore::threads`].
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct ThreadQuery {
     /// Only threads whose id sorts after this one.
     pub after: Option<String>,
@@ -52,9 +53,17 @@ pub struct ThreadQuery {
     pub limit: Option<u32>,
 }
 
+impl ThreadQuery {
+    execbox_core::setters! {
+        after: impl Into<Option<String>>,
+        limit: impl Into<Option<u32>>,
+    }
+}
+
 /// An entry of a thread listing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ThreadInfo {
     /// The id, as passed to [`ThreadStore::thread`].
     pub id: String,

@@ -341,12 +341,12 @@ async fn calls_beyond_the_concurrency_limit_are_answered() {
         const texts = await Promise.all(numbers.map((number) => number % 2 ? emit('n', number) : readFile('/data/a.txt')));
         export default texts.filter((text) => text === 'A').length;";
     assert_eq!(run(&thread, thread.bridge().read_file("/").emit(), source).await, json!(200));
-    assert_eq!(thread.events(EventQuery { limit: Some(1_000), ..EventQuery::default() }).await.unwrap().len(), 200);
+    assert_eq!(thread.events(EventQuery::default().limit(1_000)).await.unwrap().len(), 200);
 }
 
 #[tokio::test]
 async fn limit_errors_do_not_reveal_the_size_of_the_thread() {
-    let limits = ThreadLimits { thread_bytes: 10_000, file_bytes: 5_000, ..ThreadLimits::default() };
+    let limits = ThreadLimits::default().thread_bytes(10_000).file_bytes(5_000);
     let thread = thread_with(limits).await;
     let expressions =
         ["thread.writeFile('/x', 'x'.repeat(5001))", "thread.writeFile('/x', 'x'.repeat(4000))", WRITE_MORE];
@@ -358,7 +358,7 @@ async fn limit_errors_do_not_reveal_the_size_of_the_thread() {
 
 #[tokio::test]
 async fn guests_cannot_fill_the_space_reserved_for_the_application() {
-    let limits = ThreadLimits { thread_bytes: 20_000, guest_bytes: 10_000, ..ThreadLimits::default() };
+    let limits = ThreadLimits::default().thread_bytes(20_000).guest_bytes(10_000);
     let thread = thread_with(limits).await;
     let flood = "import { emit, writeFile } from 'thread';
         let refused = 0;

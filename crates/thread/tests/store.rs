@@ -49,25 +49,25 @@ async fn queries_page_through_messages_from_either_end() {
     }
     let query = MessageQuery::default;
     assert_eq!(seqs(&thread, query()).await, (151..=250).collect::<Vec<_>>(), "the latest 100");
-    assert_eq!(seqs(&thread, MessageQuery { limit: Some(2), ..query() }).await, [249, 250]);
-    assert_eq!(seqs(&thread, MessageQuery { before: Some(10), limit: Some(2), ..query() }).await, [8, 9]);
-    assert_eq!(seqs(&thread, MessageQuery { after: Some(10), limit: Some(2), ..query() }).await, [11, 12]);
-    assert_eq!(seqs(&thread, MessageQuery { after: Some(10), before: Some(13), ..query() }).await, [11, 12]);
-    let assistant = MessageQuery { roles: vec!["assistant".into()], after: Some(0), limit: Some(2), ..query() };
+    assert_eq!(seqs(&thread, query().limit(2)).await, [249, 250]);
+    assert_eq!(seqs(&thread, query().before(10).limit(2)).await, [8, 9]);
+    assert_eq!(seqs(&thread, query().after(10).limit(2)).await, [11, 12]);
+    assert_eq!(seqs(&thread, query().after(10).before(13)).await, [11, 12]);
+    let assistant = query().roles(vec!["assistant".into()]).after(0).limit(2);
     assert_eq!(seqs(&thread, assistant).await, [2, 4]);
-    assert_eq!(seqs(&thread, MessageQuery { after: Some(u64::MAX), ..query() }).await, [0_u64; 0]);
-    assert_eq!(seqs(&thread, MessageQuery { limit: Some(u32::MAX), ..query() }).await.len(), 250);
+    assert_eq!(seqs(&thread, query().after(u64::MAX)).await, [0_u64; 0]);
+    assert_eq!(seqs(&thread, query().limit(u32::MAX)).await.len(), 250);
 }
 
 #[tokio::test]
 async fn pages_are_bounded_in_bytes_and_never_empty() {
-    let thread = thread_with(ThreadLimits { page_bytes: 1_000, ..ThreadLimits::default() }).await;
+    let thread = thread_with(ThreadLimits::default().page_bytes(1_000)).await;
     for size in [400, 400, 400, 5_000, 10] {
         thread.add_message("user", json!("x".repeat(size))).await.unwrap();
     }
     let (mut after, mut pages) = (0, Vec::new());
     loop {
-        let page = seqs(&thread, MessageQuery { after: Some(after), ..MessageQuery::default() }).await;
+        let page = seqs(&thread, MessageQuery::default().after(after)).await;
         let Some(last) = page.last() else { break };
         after = *last;
         pages.push(page);
@@ -105,12 +105,12 @@ async fn files_are_written_read_listed_and_deleted() {
 
     let all = ["/data/a.txt", "/data/b.bin", "/data/deep/er/c", "/database.txt"];
     assert_eq!(paths(&thread, FileQuery::default()).await, all);
-    let under = |folder: &str| FileQuery { under: Some(folder.into()), ..FileQuery::default() };
+    let under = |folder: &str| FileQuery::default().under(folder.to_owned());
     assert_eq!(paths(&thread, under("/data")).await, all[..3]);
     assert_eq!(paths(&thread, under("/data/deep/")).await, all[2..3]);
     assert_eq!(paths(&thread, under("/database.txt")).await, all[3..]);
     assert_eq!(paths(&thread, under("/database.txt/")).await, [""; 0]);
-    assert_eq!(paths(&thread, FileQuery { after: Some(all[1].into()), limit: Some(1), ..under("/") }).await, all[2..3]);
+    assert_eq!(paths(&thread, under("/").after(all[1].to_owned()).limit(1)).await, all[2..3]);
 
     assert!(thread.delete_file("/data/a.txt").await.unwrap());
     assert!(!thread.delete_file("/data/a.txt").await.unwrap());
@@ -168,7 +168,7 @@ const NAME_ERROR: &str = "invalid environment variable name: contains a control 
 
 #[tokio::test]
 async fn environment_values_do_not_appear_in_errors_or_debug_output() {
-    let thread = thread_with(ThreadLimits { env_bytes: 20, ..ThreadLimits::default() }).await;
+    let thread = thread_with(ThreadLimits::default().env_bytes(20)).await;
     thread.set_env("TOKEN", "s3cret").await.unwrap();
     thread.set_env("TOKEN", "s3cret2").await.unwrap();
     thread.set_env("URL", "").await.unwrap();
@@ -191,7 +191,7 @@ async fn events_are_numbered_and_stored() {
         let event = thread.emit("step", json!({"number": number})).await.unwrap();
         assert_eq!((event.seq, event.origin), (number, Origin::Host));
     }
-    let events = thread.events(EventQuery { after: 1, limit: Some(1) }).await.unwrap();
+    let events = thread.events(EventQuery::default().after(1).limit(1)).await.unwrap();
     assert_eq!((events.len(), events[0].seq, &events[0].data), (1, 2, &json!({"number": 2})));
     assert_eq!(thread.delete_events(2).await.unwrap(), 2);
     assert_eq!(thread.emit("step", json!(null)).await.unwrap().seq, 4);
@@ -253,7 +253,7 @@ async fn a_subscription_ends_when_the_store_is_closed() {
 
 #[tokio::test]
 async fn values_beyond_their_limit_are_rejected() {
-    let limits = ThreadLimits { file_bytes: 10, message_bytes: 10, event_bytes: 10, ..ThreadLimits::default() };
+    let limits = ThreadLimits::default().file_bytes(10).message_bytes(10).event_bytes(10);
     let thread = thread_with(limits).await;
     let error = thread.write_file("/x", "12345678901").await.unwrap_err();
     assert_eq!(error.to_string(), "file too large: 11 bytes; the limit is 10");
@@ -265,7 +265,7 @@ async fn values_beyond_their_limit_are_rejected() {
 
 #[tokio::test]
 async fn a_full_thread_rejects_writes_until_something_is_deleted() {
-    let thread = thread_with(ThreadLimits { thread_bytes: 3_000, ..ThreadLimits::default() }).await;
+    let thread = thread_with(ThreadLimits::default().thread_bytes(3_000)).await;
     thread.write_file("/a", [0; 2_000]).await.unwrap(); // 2 258
     let error = thread.write_file("/b", [0; 500]).await.unwrap_err();
     assert_eq!(error.to_string(), "thread storage is full: 758 more bytes needed, 742 of 3000 left");
@@ -333,7 +333,7 @@ async fn threads_are_isolated_from_each_other() {
     assert!(store.delete_thread("one").await.unwrap() && !store.delete_thread("one").await.unwrap());
     assert!(one.read_file("/a").await.is_err());
     assert_eq!(one.env_names().await.unwrap(), [""; 0]);
-    let left = store.threads(ThreadQuery { after: Some("a".into()), limit: Some(5) }).await.unwrap();
+    let left = store.threads(ThreadQuery::default().after("a".to_owned()).limit(5)).await.unwrap();
     assert_eq!(left.iter().map(|thread| &*thread.id).collect::<Vec<_>>(), ["other"]);
 }
 
@@ -364,12 +364,12 @@ async fn concurrent_writes_are_all_stored() {
     for task in tasks {
         task.await.unwrap();
     }
-    let query = MessageQuery { limit: Some(1_000), ..MessageQuery::default() };
+    let query = MessageQuery::default().limit(1_000);
     let messages = thread.get_messages(query).await.unwrap();
     assert_eq!(messages.iter().map(|message| message.seq).collect::<Vec<_>>(), (1..=200).collect::<Vec<_>>());
     for task in 0..8 {
         let own: Vec<Value> = messages.iter().filter(|m| m.content[0] == task).map(|m| m.content[1].clone()).collect();
         assert_eq!(own, (0..25).map(Value::from).collect::<Vec<_>>(), "in the order of each task");
     }
-    assert_eq!(paths(&thread, FileQuery { limit: Some(1_000), ..FileQuery::default() }).await.len(), 200);
+    assert_eq!(paths(&thread, FileQuery::default().limit(1_000)).await.len(), 200);
 }

@@ -13,11 +13,19 @@ use crate::snapshot::Snapshot;
 
 /// How many isolates the engine keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Options {
     /// The isolates that are made ahead, so that a program finds one. Default 1.
     pub spare_isolates: usize,
     /// The most guests at once. Each has a thread. Default 4.
     pub max_guests: usize,
+}
+
+impl Options {
+    execbox_core::setters! {
+        spare_isolates: usize,
+        max_guests: usize,
+    }
 }
 
 impl Default for Options {

@@ -14,8 +14,7 @@ use execbox_v8::{Options, V8};
 
 const MAX_GUESTS: usize = 3;
 
-static ENGINE: LazyLock<V8> =
-    LazyLock::new(|| V8::new(&Options { spare_isolates: 1, max_guests: MAX_GUESTS }).expect("V8 starts"));
+static ENGINE: LazyLock<V8> = LazyLock::new(|| V8::new(&Options::default().max_guests(MAX_GUESTS)).expect("V8 starts"));
 
 /// Lets one test run at a time, because they count guests.
 static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());

@@ -264,10 +264,11 @@ impl RunnerProcess {
     /// Call it first in `main`: it closes descriptors of the whole process.
     pub fn prepare(options: RunnerProcessOptions) -> Self {
         let threads = stdio_needs_threads();
-        let default = Policy::default();
-        let memory_bytes = options.memory_bytes.or(default.memory_bytes);
-        let compiles = options.compiles;
-        Self::with_policy(options, true, Policy { threads, memory_bytes, compiles, ..default })
+        let mut policy = Policy::default();
+        policy.threads = threads;
+        policy.memory_bytes = options.memory_bytes.or(policy.memory_bytes);
+        policy.compiles = options.compiles;
+        Self::with_policy(options, true, policy)
     }
 
     /// [`prepare`](Self::prepare) for a process that accepts connections of at most `max_connections` hosts. The listener is
@@ -277,13 +278,11 @@ impl RunnerProcess {
     /// of the runtime must run before [`seal_listening`](ConfinedRunnerProcess::seal_listening): none can be started after it,
     /// and an attempt ends the process.
     pub fn prepare_listening(options: RunnerProcessOptions, listener: &BoundListener, max_connections: usize) -> Self {
-        let policy = Policy {
-            memory_bytes: options.memory_bytes,
-            compiles: options.compiles,
-            descriptors: OWN_DESCRIPTORS + 2 * max_connections as u64,
-            sockets: Sockets::Listening(listener.as_raw_fd()),
-            ..Policy::default()
-        };
+        let mut policy = Policy::default();
+        policy.memory_bytes = options.memory_bytes;
+        policy.compiles = options.compiles;
+        policy.descriptors = OWN_DESCRIPTORS + 2 * max_connections as u64;
+        policy.sockets = Sockets::Listening(listener.as_raw_fd());
         Self::with_policy(options, false, policy)
     }
 

@@ -168,11 +168,11 @@ impl Tested {
         let text = format!("{}: {report}", report.layer);
         match report.status {
             Status::Enforced => Line { mark: Mark::Passed, text, is_problem: false },
-            Status::Off(_) => Line { mark: Mark::Skipped, text, is_problem: false },
             Status::Unavailable(_) => {
                 let mark = if self.is_incomplete { Mark::Failed } else { Mark::Skipped };
                 Line { mark, text: format!("{text}; remedy: {}", report.layer.remedy()), is_problem: true }
             }
+            _ => Line { mark: Mark::Skipped, text, is_problem: false },
         }
     }
 }

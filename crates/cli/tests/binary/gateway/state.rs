@@ -309,7 +309,7 @@ async fn a_full_file_says_so() {
 #[tokio::test]
 async fn files_that_somebody_else_wrote_are_read_within_the_limits() {
     let dir = place("state-hostile");
-    let limits = ThreadLimits { thread_bytes: 1 << 30, file_bytes: 1 << 30, ..ThreadLimits::default() };
+    let limits = ThreadLimits::default().thread_bytes(1 << 30).file_bytes(1 << 30);
     let store = ThreadStore::builder().limits(limits).open(dir.join("state.db")).await.unwrap();
     let (values, snippets) =
         (store.thread("execbox mcp: store").unwrap(), store.thread("execbox mcp: snippets").unwrap());
