@@ -151,6 +151,6 @@ impl Bench {
                 samples(vec![(resident() - before).max(0.0) / 10_000.0])
             });
         }
-        self.runtime.block_on(executor.dispose());
+        self.runtime.block_on(executor.close());
     }
 }

@@ -305,7 +305,7 @@ async fn measure_point(
             samples.map(|samples| (size, samples.least()))
         }
     };
-    executor.dispose().await;
+    executor.close().await;
     Ok(samples)
 }
 

@@ -28,6 +28,6 @@ async fn run() -> Result<(), Box<dyn Error>> {
     // Nothing of the process is visible to the guest.
     let result = executor.execute(ExecuteRequest::new("[typeof process, typeof require, typeof fetch]")).await;
     println!("{:?}", result.value::<Vec<String>>()?);
-    executor.dispose().await;
+    executor.close().await;
     Ok(())
 }

@@ -43,6 +43,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
         token.cancel();
     };
     println!("{}", describe(&tokio::join!(endless, cancel).0));
-    executor.dispose().await;
+    executor.close().await;
     Ok(())
 }

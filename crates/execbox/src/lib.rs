@@ -102,7 +102,8 @@ pub use session::parts::NeedsOwnProcess;
 #[cfg(feature = "standard")]
 pub use session::process::serve_if_runner;
 pub use session::process::{
-    ConfinedRunnerProcess, Probe, RunnerProcess, RunnerProcessOptions, SealedRunnerProcess, serve_if_runner_with,
+    ConfinedRunnerProcess, Probe, RunnerProcess, RunnerProcessOptions, SealedRunnerProcess, UnknownProbe,
+    serve_if_runner_with,
 };
 pub use session::runner::{Runner, ServeError};
 pub use session::serve::ListenOptions;

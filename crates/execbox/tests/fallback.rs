@@ -30,8 +30,8 @@ impl Executor for Counted {
         self.0.prewarm(count)
     }
 
-    fn dispose(&self) -> BoxFuture<'_, ()> {
-        self.0.dispose()
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.0.close()
     }
 
     fn self_test(&self) -> BoxFuture<'_, SelfTestReport> {
@@ -67,7 +67,7 @@ impl Two {
     /// Lets a run compute until as many programs have begun, however long a busy machine takes.
     async fn compute_until(&self, run: &mut CodeExecution, counts: [usize; 2]) {
         while self.counts() != counts {
-            assert!(tokio::time::timeout(Duration::from_millis(1), &mut *run).await.is_err() && run.running());
+            assert!(tokio::time::timeout(Duration::from_millis(1), &mut *run).await.is_err() && run.is_running());
         }
     }
 
@@ -261,7 +261,7 @@ async fn a_run_can_be_terminated_in_either_attempt() {
         run.terminate(Some("enough"));
         let result = (&mut run).await;
         assert_eq!(result.error.unwrap().message, "The run was terminated: enough");
-        assert!(!run.running() && two.counts() == counts, "{:?}", two.counts());
+        assert!(!run.is_running() && two.counts() == counts, "{:?}", two.counts());
 
         let two = Two::new();
         let mut run = two.run_code("for (;;);", CodeExecutionOptions::new().cancellation(token.clone()));

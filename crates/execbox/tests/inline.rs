@@ -122,6 +122,6 @@ async fn duplicate_provider_names_are_rejected_before_the_guest_starts() {
 async fn executions_work_after_prewarm_and_dispose() {
     let executor = InlineExecutor::new().unwrap();
     assert_eq!(executor.prewarm(3).await, Ok(()));
-    executor.dispose().await;
+    executor.close().await;
     assert!(executor.execute(ExecuteRequest::new("1")).await.is_ok());
 }

@@ -36,8 +36,8 @@ impl Executor for Recorder {
         self.record("prewarm").prewarm(count)
     }
 
-    fn dispose(&self) -> BoxFuture<'_, ()> {
-        self.record("dispose").dispose()
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.record("close").close()
     }
 
     fn self_test(&self) -> BoxFuture<'_, SelfTestReport> {
@@ -51,7 +51,7 @@ async fn use_all(executor: impl Executor) {
     assert_eq!(run.error, None);
     executor.prewarm(1).await.unwrap();
     assert_eq!(executor.self_test().await.jail, None);
-    executor.dispose().await;
+    executor.close().await;
 }
 
 #[tokio::test]
@@ -62,6 +62,6 @@ async fn references_boxes_and_arcs_of_executors_are_executors() {
     use_all(Arc::clone(&recorder) as Arc<dyn Executor>).await;
     use_all(Box::new(Arc::clone(&recorder))).await;
     use_all(Box::new(Arc::clone(&recorder)) as Box<dyn Executor>).await;
-    let each = ["execute", "run_code", "prewarm", "self_test", "dispose"];
+    let each = ["execute", "run_code", "prewarm", "self_test", "close"];
     assert_eq!(*recorder.calls.lock().unwrap(), [each; 5].concat());
 }

@@ -1,4 +1,4 @@
-//! Executors with a pool: waiting, rejection, reuse, disposal. The rules of the pool are tested in `execbox_core::pool`.
+//! Executors with a pool: waiting, rejection, reuse, closing. The rules of the pool are tested in `execbox_core::pool`.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -186,19 +186,19 @@ async fn dropped_and_cancelled_waiters_leave_the_queue() {
 }
 
 #[tokio::test]
-async fn dispose_rejects_waiters_and_waits_for_busy_workers() {
+async fn closing_rejects_waiters_and_waits_for_busy_workers() {
     let (executor, threads) = workers(one());
     let (busy, token) = occupy(&executor, &threads).await;
     let waiting = executor.clone();
     let waiting = tokio::spawn(async move { run(&waiting, "return 1").await });
     tokio::time::sleep(Duration::from_millis(20)).await;
-    let disposing = executor.clone();
-    let disposing = tokio::spawn(async move { disposing.dispose().await });
+    let closing = executor.clone();
+    let closing = tokio::spawn(async move { closing.close().await });
     assert_eq!(rejected(&waiting.await.unwrap()), Some(Rejected::Closed));
-    assert!(!disposing.is_finished(), "one worker is busy");
+    assert!(!closing.is_finished(), "one worker is busy");
     token.cancel();
     assert!(busy.await.unwrap().error().is_some());
-    disposing.await.unwrap();
+    closing.await.unwrap();
     assert_eq!(rejected(&run(&executor, "return 1").await), Some(Rejected::Closed));
     assert_eq!(executor.prewarm(1).await.unwrap_err().rejected, Some(Rejected::Closed));
 }
@@ -280,7 +280,7 @@ async fn two_hundred_requests_on_two_workers_are_each_answered() {
 #[tokio::test]
 async fn the_limits_of_a_worker_cap_those_of_its_executions() {
     let max_limits = Limits::unlimited().memory_bytes(8 << 20);
-    let executor = WorkerExecutor::builder(Runner::new().unwrap().with_max_limits(max_limits)).unwrap().build();
+    let executor = WorkerExecutor::builder(Runner::new().unwrap().max_limits(max_limits)).unwrap().build();
     let request = ExecuteRequest::new("const all = []; for (;;) all.push({ all })");
     let result = executor.execute(request.limits(Limits::default().memory_bytes(1 << 30))).await;
     let error = result.error().unwrap();

@@ -268,7 +268,7 @@ async fn terminate_and_the_safety_cap_end_a_run_on_every_executor() {
             let never = HostValue::promise(std::future::pending());
             let run = executor.run_code(source, CodeExecutionOptions::new().limits(limits).global("never", never));
             tokio::time::sleep(Duration::from_millis(30)).await;
-            assert!(run.running(), "{name}");
+            assert!(run.is_running(), "{name}");
             run.terminate(Some("enough"));
             run.terminate(Some("too late"));
             let result = tokio::time::timeout(Duration::from_secs(10), run).await.unwrap();

@@ -50,7 +50,7 @@ fn expect_error(runtime: Option<&Runtime>, (name, executor): &(&str, Arc<dyn Exe
         let report = executor.self_test().await;
         let CheckOutcome::Failed(reason) = &report.checks[0].outcome else { panic!("{name}: {report:?}") };
         assert!(reason.ends_with(expected), "{name}: {reason}");
-        executor.dispose().await;
+        executor.close().await;
     });
 }
 
@@ -80,7 +80,7 @@ fn on_a_runtime_without_io_executors_of_this_process_work_and_others_fail() {
             let run = executor.run_code("export default 1", CodeExecutionOptions::new()).await;
             assert_eq!(run.error, None, "{name}");
             executor.prewarm(1).await.unwrap();
-            executor.dispose().await;
+            executor.close().await;
         });
     }
     for executor in elsewhere() {

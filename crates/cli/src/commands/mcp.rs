@@ -481,7 +481,7 @@ impl Job {
         serving_approvals.abort();
         following.abort();
         let _ = following.await; // The states after closing the servers are neither printed nor published.
-        tokio::join!(servers.close(), executor.dispose());
+        tokio::join!(servers.close(), executor.close());
         if let Some(state) = state {
             close_state(&state, shapes).await;
         }

@@ -129,7 +129,7 @@ fn serve_stdio(arguments: &Arguments, engine: RunnerEngine) -> Result<Exit, Comm
     let stop = CancellationToken::new();
     let (runner, process) = match engine {
         RunnerEngine::QuickJs => {
-            let runner = Runner::single().map_err(|error| SystemError::Engine(error.to_string()))?;
+            let runner = Runner::with_max_guests(1).map_err(|error| SystemError::Engine(error.to_string()))?;
             (runner, process.confine(&TypeScript))
         }
         // V8 starts threads, so its runner is made after `confine`.

@@ -111,7 +111,7 @@ async fn the_program_after_one_that_exhausts_its_child_gets_another() {
         let next = executor.execute(ExecuteRequest::new("6 * 7").limits(limits)).await;
         assert_eq!(next.outcome, Ok(Some(42.into())));
     }
-    executor.dispose().await;
+    executor.close().await;
 }
 
 #[test]

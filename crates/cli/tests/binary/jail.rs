@@ -308,7 +308,7 @@ async fn memory_of_a_child_is_bounded_beside_the_memory_limit_of_the_guest() {
     let code = result.error().unwrap().code;
     assert!([ErrorCode::MemoryLimit, ErrorCode::InternalError].contains(&code), "{result:?}");
     assert!(executor.execute(ExecuteRequest::new("1")).await.is_ok(), "another child takes its place");
-    executor.dispose().await;
+    executor.close().await;
 }
 
 /// The shell has no limits of its own. A child that was taken over may likewise have memory that its limits do not count.
@@ -320,7 +320,7 @@ async fn a_child_that_has_more_memory_than_it_may_have_is_ended() {
     let limits = Limits::default().timeout(Duration::from_mins(5));
     let result = executor.execute(ExecuteRequest::new("1").limits(limits)).await;
     assert_eq!(result.error().unwrap().code, ErrorCode::MemoryLimit, "{result:?}");
-    executor.dispose().await;
+    executor.close().await;
 }
 
 #[test]
@@ -384,7 +384,7 @@ async fn every_executor_tests_itself() {
             assert_eq!(jail.status(Layer::SystemCalls), Some(&Status::Enforced));
             assert!(report.checks.iter().all(|check| check.outcome == CheckOutcome::Passed), "{report:?}");
         }
-        executor.dispose().await;
+        executor.close().await;
     }
 }
 
@@ -405,7 +405,7 @@ async fn a_self_test_says_what_it_could_not_test() {
 async fn a_process_executor_that_requires_the_jail_says_what_is_missing() {
     let executor = ProcessExecutor::new(runner().jail(execbox::jail::Mode::Required));
     assert!(executor.execute(ExecuteRequest::new("1")).await.is_ok());
-    executor.dispose().await;
+    executor.close().await;
 
     let error = in_a_container(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

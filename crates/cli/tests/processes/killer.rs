@@ -76,6 +76,6 @@ async fn every_execution_completes_once_while_children_are_killed_at_random() {
         assert!(executor.execute(ExecuteRequest::new("1")).await.is_ok());
     }
     assert!(children(std::process::id()).len() <= 2);
-    executor.dispose().await;
+    executor.close().await;
     wait_until("the end of every child", || children(std::process::id()).is_empty());
 }

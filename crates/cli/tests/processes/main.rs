@@ -54,7 +54,7 @@ fn first_line(stderr: impl Read) -> String {
 }
 
 async fn end(executor: ProcessExecutor) {
-    executor.dispose().await;
+    executor.close().await;
     wait_until("the end of every child", || children(std::process::id()).is_empty());
 }
 

@@ -136,7 +136,7 @@ async fn soak(
     }
     report.seconds = started.elapsed().as_secs_f64();
     for started in &executors {
-        started.executor.dispose().await;
+        started.executor.close().await;
     }
     Ok(report)
 }

@@ -155,8 +155,8 @@ impl CodeExecution {
     }
 
     /// Whether the run has not settled yet.
-    pub fn running(&self) -> bool {
-        self.control.running()
+    pub fn is_running(&self) -> bool {
+        self.control.is_running()
     }
 
     /// The reports so far, in order.
@@ -176,8 +176,8 @@ impl CodeControl {
         self.0.terminate(reason);
     }
 
-    /// As [`CodeExecution::running`].
-    pub fn running(&self) -> bool {
+    /// As [`CodeExecution::is_running`].
+    pub fn is_running(&self) -> bool {
         self.0.running.load(Ordering::Acquire)
     }
 

@@ -256,9 +256,9 @@ impl Executor for FallbackExecutor {
         Box::pin(async move { try_join(self.first.prewarm(count), self.second.prewarm(count)).await.map(drop) })
     }
 
-    fn dispose(&self) -> BoxFuture<'_, ()> {
+    fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
-            tokio::join!(self.first.dispose(), self.second.dispose());
+            tokio::join!(self.first.close(), self.second.close());
         })
     }
 

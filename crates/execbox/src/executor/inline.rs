@@ -79,7 +79,7 @@ impl Executor for InlineExecutor {
         })
     }
 
-    fn dispose(&self) -> BoxFuture<'_, ()> {
+    fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 

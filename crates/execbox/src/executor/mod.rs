@@ -35,14 +35,14 @@ pub trait Executor: Send + Sync {
     /// first requests need not wait for that. An executor without a pool does nothing, or loads its engine.
     ///
     /// # Errors
-    /// A runner did not start, or the executor is [closed](Self::dispose).
+    /// A runner did not start, or the executor is [closed](Self::close).
     fn prewarm(&self, count: usize) -> BoxFuture<'_, Result<(), ExecuteError>>;
 
     /// Rejects the requests that wait for a runner and all later ones, waits for the busy runners, and stops all. The error of
     /// a rejected request has [`Rejected::Closed`](crate::Rejected::Closed) in [`rejected`](ExecuteError::rejected).
     ///
     /// An executor without a pool does nothing, and still accepts requests.
-    fn dispose(&self) -> BoxFuture<'_, ()>;
+    fn close(&self) -> BoxFuture<'_, ()>;
 
     /// Tries what limits must prevent: an endless loop, an allocation without end, and in a jail, a file and a socket. Takes
     /// about a second. The language must accept JavaScript.
@@ -65,8 +65,8 @@ macro_rules! forward_executor {
                 (**self).prewarm(count)
             }
 
-            fn dispose(&self) -> BoxFuture<'_, ()> {
-                (**self).dispose()
+            fn close(&self) -> BoxFuture<'_, ()> {
+                (**self).close()
             }
 
             fn self_test(&self) -> BoxFuture<'_, SelfTestReport> {

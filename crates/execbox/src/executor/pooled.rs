@@ -165,7 +165,7 @@ impl<F: RunnerFactory> Pooled<F> {
     }
 
     /// Rejects waiters, stops the idle runners and waits for the busy ones.
-    pub(crate) async fn dispose(&self) {
+    pub(crate) async fn close(&self) {
         self.pool.close().await;
     }
 
@@ -225,8 +225,8 @@ macro_rules! impl_executor {
                 Box::pin(self.0.prewarm(count))
             }
 
-            fn dispose(&self) -> BoxFuture<'_, ()> {
-                Box::pin(self.0.dispose())
+            fn close(&self) -> BoxFuture<'_, ()> {
+                Box::pin(self.0.close())
             }
 
             fn self_test(&self) -> BoxFuture<'_, $crate::SelfTestReport> {

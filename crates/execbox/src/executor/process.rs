@@ -47,7 +47,7 @@ use crate::transport::readiness::{PollFlags, wait};
 /// let executor = ProcessExecutor::new(RunnerCommand::installed()?);
 /// executor.prewarm(2).await?;
 /// let result = executor.execute(ExecuteRequest::new("6 * 7")).await;
-/// executor.dispose().await;
+/// executor.close().await;
 /// # Ok(())
 /// # }
 /// ```

@@ -170,7 +170,7 @@ impl Executor for RemoteExecutor {
         Box::pin(ready(Ok(())))
     }
 
-    fn dispose(&self) -> BoxFuture<'_, ()> {
+    fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(ready(()))
     }
 

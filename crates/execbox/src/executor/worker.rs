@@ -63,7 +63,7 @@ impl WorkerExecutor {
         Ok(Self::builder(Runner::with_engine(engine, language))?.build())
     }
 
-    /// Builds an executor whose workers execute requests with that runner. [`Runner::with_max_limits`] caps the limits of all
+    /// Builds an executor whose workers execute requests with that runner. [`Runner::max_limits`] caps the limits of all
     /// executions.
     ///
     /// # Errors

@@ -171,7 +171,7 @@ impl Policy {
     }
 
     /// The approver that is set.
-    pub fn current_approver(&self) -> Option<&Arc<dyn Approver>> {
+    pub fn get_approver(&self) -> Option<&Arc<dyn Approver>> {
         self.approver.as_ref()
     }
 

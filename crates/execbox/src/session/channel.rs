@@ -80,7 +80,7 @@ impl<T> JsonChannel<T> {
 impl<T: Transport, Out: Message, In: Message> MessageChannel<Out, In> for JsonChannel<T> {
     fn send(&mut self, mut message: Out) -> Result<(), (Out, TooLong)> {
         if let Some(hello) = message.hello_mut() {
-            hello.attachments = self.transport.attaches();
+            hello.attachments = self.transport.can_attach();
         }
         let mut attachments = Attachments::for_peer(self.peer_accepts_attachments);
         let text = match message.to_text(self.transport.max_message_bytes(), &mut attachments) {
@@ -129,7 +129,7 @@ impl<T: Transport, Out: Message, In: Message> MessageChannel<Out, In> for JsonCh
                 match In::from_line(text, attachments, &mut meter) {
                     Ok(Some(mut message)) => {
                         if let Some(hello) = message.hello_mut() {
-                            self.peer_accepts_attachments = hello.attachments && self.transport.attaches();
+                            self.peer_accepts_attachments = hello.attachments && self.transport.can_attach();
                         }
                         Inbound::Message(message)
                     }

@@ -55,7 +55,7 @@ pub(crate) fn serves_if_runner() -> bool {
 /// [`RunnerCommand::jail`](crate::RunnerCommand::jail).
 #[cfg(feature = "standard")]
 pub fn serve_if_runner() {
-    serve_if_runner_with(|| Runner::single().map_err(io::Error::other));
+    serve_if_runner_with(|| Runner::with_max_guests(1).map_err(io::Error::other));
 }
 
 /// [`serve_if_runner`] with another runner. `runner` must not start threads: it is called before the jail is closed.
@@ -180,12 +180,16 @@ fn grow() -> io::Result<()> {
 /// The beginning of a probe's answer if the attempt failed.
 pub(crate) const REFUSED: &str = "refused";
 
-impl FromStr for Probe {
-    type Err = &'static str;
+/// A text that is not the name of a [`Probe`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected report, file, socket, process, thread, memory or growth")]
+pub struct UnknownProbe;
 
-    fn from_str(text: &str) -> Result<Self, &'static str> {
-        let probe = Self::ALL.into_iter().find(|probe| probe.name() == text);
-        probe.ok_or("expected report, file, socket, process, thread, memory or growth")
+impl FromStr for Probe {
+    type Err = UnknownProbe;
+
+    fn from_str(text: &str) -> Result<Self, UnknownProbe> {
+        Self::ALL.into_iter().find(|probe| probe.name() == text).ok_or(UnknownProbe)
     }
 }
 
@@ -205,7 +209,10 @@ impl RunnerProcessOptions {
                 "--jail-memory" => {
                     options.memory_bytes = Some(value.parse().map_err(|_| unknown("expected a number of bytes"))?);
                 }
-                "--probe" => options.probe = Some(value.parse().map_err(unknown)?),
+                "--probe" => {
+                    let probe = value.parse::<Probe>().map_err(|error| unknown(&error.to_string()));
+                    options.probe = Some(probe?);
+                }
                 _ => return Err(invalid(format!("unknown argument {name:?}"))),
             }
         }
@@ -220,7 +227,7 @@ impl RunnerProcessOptions {
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let process = RunnerProcess::prepare(RunnerProcessOptions::default()); // first in main
-/// let runner = Runner::single()?; // opens files
+/// let runner = Runner::with_max_guests(1)?; // opens files
 /// let process = process.confine(&TypeScript); // before any thread is started
 /// let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
 /// runtime.block_on(async {

@@ -82,15 +82,9 @@ impl Runner {
         Ok(Self::with_parts(EngineAndLanguage::standard()?))
     }
 
-    /// [`new`](Self::new) for a process that serves one host at a time: its engine has room for one guest, and takes little
-    /// address space and private memory, which a [jail](crate::jail) limits.
-    #[cfg(feature = "standard")]
-    pub fn single() -> Result<Self, execbox_quickjs::LoadError> {
-        Self::with_max_guests(1)
-    }
-
     /// [`new`](Self::new) for a process that is [confined](crate::jail) before it serves up to `max_guests` hosts at once: its
-    /// engine has room for their guests from the start.
+    /// engine has room for their guests from the start. For one guest it takes little address space and private memory, which
+    /// the jail limits.
     ///
     /// # Errors
     /// The engine does not load.
@@ -112,13 +106,13 @@ impl Runner {
     /// Caps the limits that hosts ask for; of several caps the lowest counts. If a program meets a limit that was capped, its
     /// error says so. Default: [`Limits::unlimited`].
     #[must_use]
-    pub fn with_max_limits(self, max_limits: Limits) -> Self {
+    pub fn max_limits(self, max_limits: Limits) -> Self {
         Self { max_limits: self.max_limits.capped_by(&max_limits).0, ..self }
     }
 
     /// Closes a transport on which no program has run for `timeout`. Default: never.
     #[must_use]
-    pub fn with_idle_timeout(self, timeout: Duration) -> Self {
+    pub fn idle_timeout(self, timeout: Duration) -> Self {
         Self { idle_timeout: Some(timeout), ..self }
     }
 

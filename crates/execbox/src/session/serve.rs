@@ -40,7 +40,7 @@ pub struct ListenOptions {
     pub max_buffered_bytes: usize,
     /// The most such bytes for all connections together. Default 512 MiB.
     pub max_total_buffered_bytes: usize,
-    /// Caps the limits that hosts ask for: see [`Runner::with_max_limits`]. Default: 1 hour, 1 GiB of memory, 100 000 log
+    /// Caps the limits that hosts ask for: see [`Runner::max_limits`]. Default: 1 hour, 1 GiB of memory, 100 000 log
     /// lines, 16 MiB of log characters, and no other.
     pub max_limits: Limits,
 }
@@ -157,7 +157,7 @@ struct Hosts {
 impl Hosts {
     fn new(runner: &Runner, options: ListenOptions, sink: RejectionSink) -> Self {
         Self {
-            runner: runner.clone().with_idle_timeout(options.idle_timeout).with_max_limits(options.max_limits),
+            runner: runner.clone().idle_timeout(options.idle_timeout).max_limits(options.max_limits),
             received: Budget::new(options.max_total_buffered_bytes),
             options,
             handshakes: JoinSet::new(),

@@ -98,8 +98,8 @@ impl Transport for CommandTransport {
         self.stream.attach(bytes)
     }
 
-    fn attaches(&self) -> bool {
-        self.stream.attaches()
+    fn can_attach(&self) -> bool {
+        self.stream.can_attach()
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -56,7 +56,7 @@ pub trait Transport: Send {
     /// The transport is broken.
     fn send(&mut self, message: Vec<u8>) -> io::Result<()>;
 
-    /// Queues an attachment of the next message: raw bytes. To be called only if [`attaches`](Self::attaches); for the format
+    /// Queues an attachment of the next message: raw bytes. To be called only if [`can_attach`](Self::can_attach); for the format
     /// see [`execbox_core::protocol::Attachments`].
     ///
     /// # Errors
@@ -67,7 +67,7 @@ pub trait Transport: Send {
     }
 
     /// Whether the transport supports attachments, in both directions. Default: no.
-    fn attaches(&self) -> bool {
+    fn can_attach(&self) -> bool {
         false
     }
 
@@ -143,8 +143,8 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
         (**self).attach(bytes)
     }
 
-    fn attaches(&self) -> bool {
-        (**self).attaches()
+    fn can_attach(&self) -> bool {
+        (**self).can_attach()
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -133,7 +133,7 @@ where
         Ok(())
     }
 
-    fn attaches(&self) -> bool {
+    fn can_attach(&self) -> bool {
         true
     }
 

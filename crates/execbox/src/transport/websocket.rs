@@ -112,7 +112,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Transport for WebSocketTransport<
         Ok(())
     }
 
-    fn attaches(&self) -> bool {
+    fn can_attach(&self) -> bool {
         true
     }
 

@@ -63,22 +63,22 @@ fn running(executor: &Arc<dyn Executor>) {
     RUNTIME.block_on(async {
         let (options, reached) = reached();
         let run = executor.run_code("reached(); await hang()", options);
-        assert!(run.running());
+        assert!(run.is_running());
         let control = run.control();
         reached.notified().await;
-        assert!(run.running() && control.running());
+        assert!(run.is_running() && control.is_running());
         run.terminate(None);
         assert_eq!(message(run).await, "The run was terminated");
-        assert!(!control.running());
+        assert!(!control.is_running());
 
         let mut run = executor.run_code("export default 1", self::options());
         assert_eq!((&mut run).await.status, Status::Success);
-        assert!(!run.running());
+        assert!(!run.is_running());
         // Invalid options end a run before it starts.
         let nameless = self::options().filename("");
         let mut run = executor.run_code("export default 1", nameless);
         assert_eq!((&mut run).await.status, Status::LinkError);
-        assert!(!run.running());
+        assert!(!run.is_running());
     });
 }
 
@@ -210,7 +210,7 @@ fn terminated_late(executor: &Arc<dyn Executor>) {
     RUNTIME.block_on(async {
         let run = executor.run_code("export default 1", options());
         let control = run.control();
-        while control.running() {
+        while control.is_running() {
             tokio::task::yield_now().await;
         }
         control.terminate(Some("too late"));
@@ -249,7 +249,7 @@ fn reports(executor: &Arc<dyn Executor>) {
             let seen: Vec<Json> =
                 run.reports().iter().map(|one| one.to_tagged_json("report", 1 << 30).unwrap()).collect();
             assert_eq!(seen, expected[..count]);
-            assert!(run.running());
+            assert!(run.is_running());
             next.notify_one();
         }
         let result = (&mut run).await;
@@ -279,7 +279,7 @@ fn dropped(executor: &Arc<dyn Executor>) {
             let control = run.control();
             reached.notified().await;
             drop(run);
-            while control.running() {
+            while control.is_running() {
                 tokio::task::yield_now().await;
             }
         }
@@ -379,12 +379,12 @@ fn runtime_gone(executor: &Arc<dyn Executor>) {
     let result = RUNTIME.block_on(run);
     assert_eq!(result.status, Status::Error);
     assert_eq!(result.error.unwrap().message, "the run was dropped by its runtime");
-    assert!(!control.running());
+    assert!(!control.is_running());
 }
 
 fn without_runtime(executor: &Arc<dyn Executor>) {
     let run = executor.run_code("export default 1", options());
-    assert!(!run.running());
+    assert!(!run.is_running());
     let result = RUNTIME.block_on(run);
     assert_eq!(result.status, Status::Error);
     assert_eq!(result.error.unwrap().message, "there is no tokio runtime: executors need one, built with enable_time");

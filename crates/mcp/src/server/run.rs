@@ -93,7 +93,7 @@ impl Caller {
             approved: self.approved.clone(),
             asks_once: options.asks_once,
             always: options.always_allow.clone(),
-            fallback: policy.current_approver().cloned(),
+            fallback: policy.get_approver().cloned(),
         };
         Some(policy.approver(Arc::new(Questions::new(user))))
     }

@@ -42,7 +42,7 @@ impl Bench {
     }
 
     pub(super) async fn end(self) {
-        self.executor.dispose().await;
+        self.executor.close().await;
     }
 
     /// Measures a row, in its unit. Fails with the reason.

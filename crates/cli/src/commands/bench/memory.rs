@@ -53,7 +53,7 @@ pub(super) async fn probe(held: Held, subject: Subject, count: usize) -> Result<
         Held::Waiting => *met.lock().unwrap_or_else(PoisonError::into_inner),
         Held::Warm => total_bytes(),
     };
-    executor.dispose().await;
+    executor.close().await;
     Ok(after.unwrap_or_default().saturating_sub(before))
 }
 

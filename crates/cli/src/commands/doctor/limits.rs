@@ -77,7 +77,7 @@ fn diagnose(executors: &[Subject], mode: Mode) -> io::Result<Diagnosis> {
             let report = tests.self_test().await;
             let is_incomplete = report.jail.as_ref().is_some_and(|jail| jail.check(mode).is_err());
             tested.push(Tested { executor, engine: engine.to_string(), report, is_incomplete });
-            tests.dispose().await;
+            tests.close().await;
         }
         tested
     });
