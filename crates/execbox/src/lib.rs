@@ -57,9 +57,11 @@
 
 mod call;
 pub mod code;
+pub mod engine;
 pub mod events;
 mod executor;
 mod in_flight;
+pub mod language;
 mod limits;
 pub mod policy;
 mod request;
@@ -116,28 +118,9 @@ pub use tools::tool::{Tool, ToolError};
 
 pub use execbox_core::budget;
 pub use execbox_jail as jail;
-
-/// The interface of engines, for [`Runner::with_engine`]: a guest as a state machine, programs and values.
-///
-/// An engine has to treat everything that a program or a value can contain. The enums here are exhaustive for that reason: a
-/// variant that is added breaks engines, with a new version of this crate.
-pub mod engine {
-    pub use execbox_core::engine::{
-        Call, Engine, Event, Frame, FunctionId, Guest, Interrupt, MAX_UNAWAITED, MEMORY_LIMIT_EXIT_CODE, ModuleError,
-        NativeError, NoRoom, Notification, Outcome, Pending, Settlement, StartError, Thrown, Turn, UnawaitedCall,
-    };
-    pub use execbox_core::{libraries, mailbox, program, stack, value};
-}
-
-/// The interface of front ends, for [`Runner::with_engine`]: how the source of a script or module becomes JavaScript.
-///
-/// The enums here are exhaustive, as those of [`engine`].
-pub mod language {
-    pub use execbox_core::language::{
-        Code, CompileError, CompileLimits, Export, Import, Imported, Language, Module, ModuleSource, Request, Shift,
-        SyntaxError,
-    };
-}
+/// The crate of [`JsonSchema`](schemars::JsonSchema), for [typed](Tool::typed) tools. Without a dependency on it, derive with
+/// `#[schemars(crate = "execbox::schemars")]`.
+pub use schemars;
 
 /// The examples of the README and of the book, as doctests.
 #[cfg(doctest)]

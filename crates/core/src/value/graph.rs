@@ -31,7 +31,8 @@ pub struct Graph {
     root: Datum,
 }
 
-/// A part of a value.
+/// A part of a value. The values that cross are those that the structured clone algorithm copies, and functions and promises of
+/// the host; no more are added.
 #[derive(Debug, Clone, Default)]
 pub enum Datum {
     /// `undefined`.
@@ -45,7 +46,7 @@ pub enum Datum {
     Node(NodeId),
 }
 
-/// A primitive that can be boxed: any but `undefined`, `null` and symbols.
+/// A primitive that can be boxed: any but `undefined`, `null` and symbols. No more are added, as to [`Datum`].
 #[derive(Debug, Clone)]
 #[allow(missing_docs)] // named after the JavaScript types
 pub enum Primitive {
@@ -59,7 +60,7 @@ pub enum Primitive {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub(super) u32);
 
-/// An object: a part of a value that has an identity.
+/// An object: a part of a value that has an identity. No more are added, as to [`Datum`].
 #[derive(Debug, Clone)]
 pub enum Node {
     /// An array without holes.
@@ -134,7 +135,7 @@ pub struct HostFunction {
     pub name: String,
 }
 
-/// How calls of a host function are answered. The discriminant is the kind byte of the format.
+/// How calls of a host function are answered: no more ways are added, as the specification fixes them. The discriminant is the kind byte of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum FunctionKind {
@@ -162,7 +163,7 @@ impl FunctionKind {
     }
 }
 
-/// The kinds of views. The discriminant is the kind byte of the format.
+/// The kinds of views; no more are added, as to [`Datum`]. The discriminant is the kind byte of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[allow(missing_docs)] // named after the constructors, without `Array`

@@ -35,7 +35,10 @@ mod value;
 
 pub use execbox_core::contract::module::{CodeExecutionError, CodeExecutionLog, CodeExecutionResult, Status};
 pub use execbox_core::language::Dialect;
-pub use execbox_core::value::{BigInt, Datum, Graph, Node, Primitive, TimeValue};
+pub use execbox_core::value::{
+    BigInt, Datum, ErrorNode, FunctionKind, Graph, HostFunction, Node, NodeId, Primitive, Reason, SerializationError,
+    TimeValue, ViewKind,
+};
 pub use execution::{CodeControl, CodeExecution};
 pub use options::{CodeExecutionOptions, OptionsError};
 pub use value::{Args, HostError, HostResult, HostValue};

@@ -91,7 +91,7 @@ impl ProposedCall<'_> {
     }
 }
 
-/// The answer of a person.
+/// The answer of a person: yes or no, and nothing else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Approval {
     /// The call is made.

@@ -16,6 +16,7 @@ pub(crate) struct EngineAndLanguage {
 #[error(
     "a guest of the engine {engine} can end the process that it runs in: use a ProcessExecutor whose runner has this engine"
 )]
+#[non_exhaustive]
 pub struct NeedsOwnProcess {
     /// The name of the engine.
     pub engine: String,

@@ -36,6 +36,7 @@ use execbox_core::budget::Budget;
 pub use address::{Address, AddressError, Framing};
 pub use command::CommandTransport;
 pub use connect::ConnectError;
+pub use execbox_core::protocol::LineError;
 pub(crate) use listen::RejectionSink;
 pub use listen::{BoundListener, Incoming, Listener, RejectedHosts};
 pub use socket::{ByteStream, ListenError, Socket, SocketListener, Stream};
@@ -43,7 +44,6 @@ pub(crate) use stdio::needs_threads as stdio_needs_threads;
 pub use stdio::stdio;
 pub use stream::StreamTransport;
 pub use token::{Token, TokenError, TokenRejection};
-pub use websocket::WebSocketTransport;
 
 /// The longest message that is sent or received, in bytes. A parsed message takes at most some tens of times its length.
 pub const MAX_MESSAGE_BYTES: usize = 16 << 20;

@@ -32,7 +32,7 @@ const MAX_CONTROL_FRAMES: usize = 64;
 
 /// A [`Transport`] over a WebSocket after its handshake. A message longer than [`MAX_ATTACHMENT_BYTES`] breaks the transport.
 #[derive(Debug)]
-pub struct WebSocketTransport<S> {
+pub(super) struct WebSocketTransport<S> {
     socket: WebSocketStream<S>,
     out: VecDeque<Message>,
     /// How many pongs may be unsent.
@@ -52,7 +52,7 @@ struct Heartbeat {
 impl<S> WebSocketTransport<S> {
     /// Creates a transport over `socket`. Messages that are not received completely are bounded by the limits of the
     /// socket's configuration, and not charged to a budget.
-    pub fn new(socket: WebSocketStream<S>) -> Self {
+    fn new(socket: WebSocketStream<S>) -> Self {
         Self { socket, out: VecDeque::new(), pongs: 0, heartbeat: None, charge: None }
     }
 

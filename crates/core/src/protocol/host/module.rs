@@ -20,7 +20,7 @@ use crate::unawaited::{CallPlace, UnawaitedCalls};
 use crate::usage::{LimitError, Usage, UsageLimiter};
 use crate::value::{Graph, Value};
 
-/// See the [module](self).
+/// The module contract, from the host's side.
 #[derive(Debug)]
 pub struct ModuleHost {
     id: String,

@@ -28,7 +28,7 @@ use crate::unawaited::{CallPlace, UnawaitedCalls};
 use crate::usage::{LimitError, Usage, UsageLimiter};
 use crate::value::{Value, json_cost, json_size};
 
-/// See the [module](self).
+/// The script contract, from the host's side.
 #[derive(Debug)]
 pub struct ScriptHost {
     id: String,
