@@ -37,7 +37,8 @@
 //! - Engines know [`program::Program`], not providers. A program is the same data under each driver.
 //! - When a program has to stop is decided in [`execution`], and for runners that do not stop theirs in [`protocol::host`].
 //! - The text of a script, of each of its functions and of each module is compiled whole, under a file name of its own. No text
-//!   is made of several, so none can close another one, and positions need no other map than the shifts of the text.
+//!   is made of several, so none can close another one, and positions need no other map than the shifts of the text. An engine
+//!   that has to put text around it (V8) checks that the text does not close that.
 //!
 //! A state machine without its driver, at a time of 0 and of 3 seconds:
 //!
