@@ -1,4 +1,5 @@
-//! The files that a configuration was read from, and their stamps, so that changes are noticed.
+//! The files that a configuration was read from, and their stamps, so that changes are noticed. The files are few, and polling
+//! them works on each file system; with many, the crate `notify` would be better.
 
 use std::fs;
 use std::io;
