@@ -1,5 +1,6 @@
 //! Links lead to files and headings that exist, and the book contains every page.
 
+use std::fs;
 use std::path::Path;
 
 use super::page::{Page, root};
@@ -12,12 +13,19 @@ const REPOSITORY: &str = "https://github.com/execbox/execbox";
 #[test]
 fn links_lead_to_files_and_headings_that_exist() {
     let mut broken = Vec::new();
-    for page in Page::all(&PAGES) {
+    for page in Page::all(&PAGES).into_iter().chain(pages_of_crates()) {
         broken.extend(
             page.links.iter().filter(|link| !leads_somewhere(&page, link)).map(|link| format!("{}: {link}", page.path)),
         );
     }
     assert!(broken.is_empty(), "broken links:\n{}", broken.join("\n"));
+}
+
+/// The page of each crate, and that of the examples.
+fn pages_of_crates() -> Vec<Page> {
+    let crates = fs::read_dir(root().join("crates")).unwrap();
+    let pages = crates.map(|entry| format!("crates/{}/README.md", entry.unwrap().file_name().to_str().unwrap()));
+    pages.chain(["examples/README.md".to_owned()]).map(|path| Page::read(&path)).collect()
 }
 
 fn leads_somewhere(page: &Page, link: &str) -> bool {
@@ -56,6 +64,19 @@ fn the_summary_lists_every_page() {
     let mut pages: Vec<_> = all.map(|page| page.path["docs/".len()..].to_owned()).collect();
     pages.sort();
     assert_eq!(listed, pages);
+}
+
+#[test]
+fn the_page_of_examples_lists_every_example_of_a_crate() {
+    let listed = Page::read("examples/README.md").links;
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let folder = entry.unwrap().path().join("examples");
+        for example in fs::read_dir(folder).into_iter().flatten() {
+            let path = example.unwrap().path();
+            let link = format!("../{}", path.strip_prefix(root()).unwrap().display());
+            assert!(listed.contains(&link), "examples/README.md: {link} is missing");
+        }
+    }
 }
 
 #[test]
