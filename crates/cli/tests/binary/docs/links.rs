@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use super::page::{Page, root};
-
-const PAGES: [&str; 6] = ["", "docs", "conformance", "examples/shop", "peers", "peers/oracles"];
+use super::page::{Page, every_page, root};
 
 /// How pages of the book link to files that are not part of it.
 const REPOSITORY: &str = "https://github.com/execbox/execbox";
@@ -12,7 +10,7 @@ const REPOSITORY: &str = "https://github.com/execbox/execbox";
 #[test]
 fn links_lead_to_files_and_headings_that_exist() {
     let mut broken = Vec::new();
-    for page in Page::all(&PAGES) {
+    for page in every_page().iter().map(|path| Page::read(path)) {
         broken.extend(
             page.links.iter().filter(|link| !leads_somewhere(&page, link)).map(|link| format!("{}: {link}", page.path)),
         );
