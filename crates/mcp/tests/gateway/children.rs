@@ -8,7 +8,7 @@ use execbox_mcp::Secrets;
 use execbox_mcp::upstream::{ChildCommand, LineSink, Upstream, UpstreamOptions};
 use serde_json::Value as Json;
 
-use crate::fake::until;
+use crate::fakes::until;
 
 /// A server as a shell script, with a tool for each misbehavior.
 const SERVER: &str = r#"

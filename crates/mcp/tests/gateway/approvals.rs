@@ -17,7 +17,7 @@ use rmcp::{ClientHandler, ServiceExt as _};
 use serde_json::{Value as Json, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::fake::{begin, call, text};
+use crate::fakes::{begin, call, text};
 use crate::http::both_generations;
 
 /// A client whose user gives these answers, one after another, and then none. Records the questions.
@@ -370,9 +370,9 @@ async fn a_cancelled_program_withdraws_its_question() {
     let user = User { delay: Duration::from_hours(1), ..User::new([]) };
     let client = connect(server, &user).await;
     let handle = begin(&client, "mcp_execute_code", "await shop.delete_order({ id: 1 })").await;
-    crate::fake::until(|| !user.questions.lock().unwrap().is_empty()).await;
+    crate::fakes::until(|| !user.questions.lock().unwrap().is_empty()).await;
     handle.cancel(None).await.unwrap();
-    crate::fake::until(|| *records.lock().unwrap() == ["Abandoned"]).await;
+    crate::fakes::until(|| *records.lock().unwrap() == ["Abandoned"]).await;
 }
 
 /// Text that looks like another question, or that controls a terminal, is escaped, and its runs are counted.

@@ -13,7 +13,7 @@ use rmcp::service::{ClientLifecycleMode, ClientServiceExt as _, RoleClient, Runn
 use rmcp::transport::StreamableHttpClientTransport;
 use serde_json::json;
 
-use crate::fake::{Fake, Listener, call, text, tool, until};
+use crate::fakes::{Fake, Listener, call, text, tool, until};
 
 /// A server whose tools the test changes.
 struct Changing {

@@ -8,7 +8,7 @@ use execbox_mcp::{Secrets, Shapes};
 use rmcp::service::{RoleClient, RunningService};
 use serde_json::{Value as Json, json};
 
-use crate::fake::{Fake, Listener, call, client, text, tool, until};
+use crate::fakes::{Fake, Listener, call, client, text, tool, until};
 use crate::state::Texts;
 
 type Client = RunningService<RoleClient, Listener>;

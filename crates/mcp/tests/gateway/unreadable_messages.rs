@@ -13,10 +13,10 @@ use rmcp::transport::Transport as _;
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::fake::{Fake, code_server};
+use crate::fakes::{Fake, code_server};
 use crate::http::serve;
 
-const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/reading.cases");
+const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/unreadable-messages.cases");
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":"initialize","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"raw","version":"1"}}}"#;
 const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;

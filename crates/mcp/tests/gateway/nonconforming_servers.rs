@@ -1,4 +1,4 @@
-//! Servers that are not quite as MCP defines them: each case of `tests/lenient` is played over a byte stream, and over HTTP
+//! Servers that are not quite as MCP defines them: each case of `tests/nonconforming-servers` is played over a byte stream, and over HTTP
 //! with JSON and with events.
 //!
 //! A case is a title, the script of a server, after `---` a program, and after `--- gives` what is expected: tools that are not
@@ -21,7 +21,7 @@ use crate::remote::canned;
 
 #[tokio::test]
 async fn imperfect_servers_are_read_as_far_as_possible() {
-    let files = CaseFile::read_all(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/lenient"));
+    let files = CaseFile::read_all(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/nonconforming-servers"));
     let (mut wrong, mut count) = (Vec::new(), 0);
     for file in &files {
         let text = fs::read_to_string(&file.path).unwrap();

@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
-use crate::fake::{Fake, Listener, begin, call, code_server, code_server_with, text, until};
+use crate::fakes::{Fake, Listener, begin, call, code_server, code_server_with, text, until};
 
 pub(crate) struct Served {
     pub(crate) address: SocketAddr,

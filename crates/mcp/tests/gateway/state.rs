@@ -14,7 +14,7 @@ use rmcp::model::CallToolResult;
 use rmcp::service::{RoleClient, RunningService};
 use serde_json::{Value as Json, json};
 
-use crate::fake::{Listener, call, client_of, text};
+use crate::fakes::{Listener, call, client_of, text};
 use crate::http::{both_generations, connect_as, serve_code};
 
 /// A server with the tools of `providers`, with timeouts that no test reaches.

@@ -12,7 +12,7 @@ use execbox_mcp::server::{
 use execbox_mcp::upstream::{Upstream, UpstreamOptions};
 use serde_json::json;
 
-use crate::fake::{Fake, until};
+use crate::fakes::{Fake, until};
 use crate::http::{Answer, Served, message, run, serve_code};
 
 /// Grants one namespace, and tools whose names begin with a letter.

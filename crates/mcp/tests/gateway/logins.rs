@@ -7,8 +7,8 @@ use std::time::Duration;
 use execbox_mcp::oauth::{Credentials, LoginError, LoginState, OAuthClient, TokenStore as _, login_state, revoke};
 use serde_json::{Value as Json, json};
 
+use crate::login_site::{Site, Store};
 use crate::remote::{failure, run};
-use crate::site::{Site, Store};
 
 fn secret_client() -> OAuthClient {
     let (id, secret) = (Some("mine".to_owned()), Some("s3cret".to_owned()));

@@ -9,7 +9,7 @@ use execbox_mcp::{Pattern, Secrets, ToolFilter};
 use rmcp::model::CallToolResult;
 use serde_json::{Value as Json, json};
 
-use crate::fake::{Fake, call, client, tool, until};
+use crate::fakes::{Fake, call, client, tool, until};
 
 fn with_resources() -> Fake {
     Fake { has_resources: true, ..Fake::standard() }

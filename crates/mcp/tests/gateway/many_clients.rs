@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
-use crate::fake::{Fake, code_server_with, until};
+use crate::fakes::{Fake, code_server_with, until};
 use crate::http::{Answer, Served, message, serve, serve_code};
 
 /// A client of one protocol generation that sends raw requests.

@@ -27,7 +27,7 @@ use serde_json::{Value as Json, json};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::fake::{begin, call, tool, until};
+use crate::fakes::{begin, call, tool, until};
 use crate::http::both_generations;
 
 /// A server that asks its client: `ask` the user, `think` the model, `look` for directories. `wait` wants to be called three

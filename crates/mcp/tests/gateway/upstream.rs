@@ -10,7 +10,7 @@ use rmcp::ServiceExt as _;
 use rmcp::model::ToolAnnotations;
 use serde_json::{Value as Json, json};
 
-use crate::fake::{Fake, tool};
+use crate::fakes::{Fake, tool};
 
 async fn run(provider: Provider, code: &str) -> ExecuteResult {
     InlineExecutor::new().unwrap().execute(ExecuteRequest::new(code).provider(provider)).await

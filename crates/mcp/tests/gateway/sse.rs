@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-use crate::fake::until;
+use crate::fakes::until;
 use crate::remote::{fine, one_tool, run};
 
 /// A server: messages are posted to `/messages`, and answered in a stream at `/sse`.

@@ -19,7 +19,7 @@ use rmcp::model::{CallToolRequestParams, ServerResult};
 use serde_json::{Value as Json, json};
 use tokio::time::Instant;
 
-use crate::fake::{Fake, Listener, begin, call, client, client_of, code_server, text, tool, until};
+use crate::fakes::{Fake, Listener, begin, call, client, client_of, code_server, text, tool, until};
 
 #[tokio::test]
 async fn code_calls_tools_of_two_servers() {

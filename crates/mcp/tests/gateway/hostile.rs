@@ -7,7 +7,7 @@ use execbox_mcp::server::ServerOptions;
 use execbox_mcp::upstream::{ChildCommand, Upstream, UpstreamError, UpstreamOptions, Warning};
 use serde_json::{Map, Value as Json, json};
 
-use crate::fake::{Fake, call, client, text, tool, until};
+use crate::fakes::{Fake, call, client, text, tool, until};
 
 fn any() -> Json {
     json!({ "type": "object" })

@@ -31,9 +31,9 @@ use serde_json::{Value as Json, json};
 use tokio::io::DuplexStream;
 use tokio::sync::Notify;
 
-use crate::fake::until;
+use crate::fakes::until;
 use crate::http::both_generations;
-use crate::lenient;
+use crate::nonconforming_servers;
 
 /// A server with prompts and resources of its own name, in two pages, and one that all have. The prompt `ask` asks the user. Each
 /// prompt is logged.
@@ -382,7 +382,7 @@ async fn invalid_answers_reach_clients_as_far_as_possible() {
     let gateway = Gateway::default();
     let connect = move || {
         let (near, far) = tokio::io::duplex(1 << 16);
-        tokio::spawn(lenient::serve(far, script.clone()));
+        tokio::spawn(nonconforming_servers::serve(far, script.clone()));
         near
     };
     gateway.open("odd", connect, ToolFilter::default()).await;

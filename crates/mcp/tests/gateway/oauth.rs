@@ -13,9 +13,9 @@ use serde_json::{Value as Json, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::fake::until;
+use crate::fakes::until;
+use crate::login_site::{Site, Store, browse, options};
 use crate::remote::{canned, failure, fine, one_tool, run};
-use crate::site::{Site, Store, browse, options};
 
 fn parameter(url: &str, name: &str) -> String {
     let url = Url::parse(url).unwrap();

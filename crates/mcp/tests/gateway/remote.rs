@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket};
 
-use crate::fake::{Fake, code_server};
+use crate::fakes::{Fake, code_server};
 
 pub(crate) async fn run(upstream: &Upstream, code: &str) -> ExecuteResult {
     InlineExecutor::new().unwrap().execute(ExecuteRequest::new(code).provider(upstream.provider())).await

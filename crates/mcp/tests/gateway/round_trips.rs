@@ -19,7 +19,7 @@ use rmcp::{ClientHandler, ServiceExt as _};
 use serde_json::{Value as Json, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::fake::{text, until};
+use crate::fakes::{text, until};
 use crate::http::both_generations;
 
 /// A client that can ask its user, and leaves it to the test. Records the tokens and messages of progress.

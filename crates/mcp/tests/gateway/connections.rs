@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-use crate::fake::until;
+use crate::fakes::until;
 
 /// A server with sessions, in memory: a restart loses them.
 struct Site {

@@ -10,7 +10,7 @@ use execbox_mcp::servers::{ServerState, Servers, Update};
 use execbox_mcp::upstream::UpstreamOptions;
 use serde_json::{Value as Json, json};
 
-use crate::fake::until;
+use crate::fakes::until;
 use crate::remote::canned;
 
 const SECRET: &str = "s3cr3t-A1b2C3d4";

@@ -18,7 +18,7 @@ use rmcp::service::{
 use rmcp::{ClientHandler, ServiceExt as _};
 use serde_json::{Value as Json, json};
 
-use crate::fake::{Fake, call, text, tool, until};
+use crate::fakes::{Fake, call, text, tool, until};
 use crate::http::both_generations;
 
 /// A client whose user approves what it is asked. Records the questions, and progress.
