@@ -1,9 +1,9 @@
-//! Servers that are not quite as MCP defines them: each case of `tests/nonconforming-servers` is played over a byte stream, and over HTTP
-//! with JSON and with events.
+//! Servers that are not quite as MCP defines them: each case of `tests/nonconforming-servers` is played over a byte stream,
+//! and over HTTP with JSON and with events.
 //!
 //! A case is a title, the script of a server, after `---` a program, and after `--- gives` what is expected: tools that are not
 //! used, warnings, why connecting failed, and the result or the error of the program.
-//! `UPDATE=1 cargo test --workspace --test sides lenient` rewrites what is expected; review the difference.
+//! `UPDATE=1 cargo test --workspace --test gateway nonconforming` rewrites what is expected; review the difference.
 //!
 //! Members of a script: the results of `initialize`, `tools` (the list of tools), `list` (the whole result of `tools/list`),
 //! `call`, `resources`, `templates`, `read`, `prompt`; or the whole lines of `initLine`, `listLine`, `callLine`, in which `%ID%` is the id of the
