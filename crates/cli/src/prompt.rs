@@ -8,7 +8,7 @@ use execbox_mcp::config::{Input, InputKind, InputOption};
 use nix::sys::termios::{self, LocalFlags, SetArg, SpecialCharacterIndices, Termios};
 use nix::unistd::{getpgrp, tcgetpgrp};
 
-use crate::terminal::safe_line;
+use crate::output::terminal::safe_line;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::case::{Case, Level};
 use super::parse::{CaseError, parse};
 use crate::error::{CliError, reason};
-use crate::source::{TextError, read_file};
+use crate::files::source::{TextError, read_file};
 
 /// The cases of `conformance/`: their relative paths and their texts.
 static BUILTIN: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/cases.rs"));

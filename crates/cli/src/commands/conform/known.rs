@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::case::Case;
 use crate::error::CliError;
-use crate::source::{TextError, read_file};
+use crate::files::source::{TextError, read_file};
 
 /// The reasons, by the names of cases.
 #[derive(Debug, Default, PartialEq, Eq)]

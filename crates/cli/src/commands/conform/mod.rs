@@ -45,9 +45,9 @@ use self::peer::Target;
 use self::report::Report;
 use self::verdict::Played;
 use crate::error::{CliError, CommandError, SystemError, reason};
-use crate::executor::token_source;
 use crate::exit::Exit;
-use crate::progress::Progress;
+use crate::options::executor::token_source;
+use crate::output::progress::Progress;
 
 /// Test a runner against the specification of its protocol
 ///

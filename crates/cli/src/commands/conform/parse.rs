@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json};
 use super::case::{Action, Case, Level, Piece, Receive, Step};
 use super::message;
 use super::pattern::{Expected, PatternError};
-use crate::units::{Time, UnitError};
+use crate::options::units::{Time, UnitError};
 
 /// The maximum number of steps of a case with its loops unrolled.
 const MAX_STEPS: usize = 20_000;

@@ -3,9 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::page::{Page, root};
-
-const PAGES: [&str; 6] = ["", "docs", "conformance", "examples/shop", "peers", "peers/oracles"];
+use super::page::{Page, every_page, root};
 
 /// How pages of the book link to files that are not part of it.
 const REPOSITORY: &str = "https://github.com/execbox/execbox";
@@ -13,19 +11,12 @@ const REPOSITORY: &str = "https://github.com/execbox/execbox";
 #[test]
 fn links_lead_to_files_and_headings_that_exist() {
     let mut broken = Vec::new();
-    for page in Page::all(&PAGES).into_iter().chain(pages_of_crates()) {
+    for page in every_page().iter().map(|path| Page::read(path)) {
         broken.extend(
             page.links.iter().filter(|link| !leads_somewhere(&page, link)).map(|link| format!("{}: {link}", page.path)),
         );
     }
     assert!(broken.is_empty(), "broken links:\n{}", broken.join("\n"));
-}
-
-/// The page of each crate, and that of the examples.
-fn pages_of_crates() -> Vec<Page> {
-    let crates = fs::read_dir(root().join("crates")).unwrap();
-    let pages = crates.map(|entry| format!("crates/{}/README.md", entry.unwrap().file_name().to_str().unwrap()));
-    pages.chain(["examples/README.md".to_owned()]).map(|path| Page::read(&path)).collect()
 }
 
 fn leads_somewhere(page: &Page, link: &str) -> bool {

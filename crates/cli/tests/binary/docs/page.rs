@@ -2,12 +2,21 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 /// The root of the repository.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// The paths of all pages of the repository.
+pub(crate) fn every_page() -> Vec<String> {
+    let listed = Command::new("git").args(["ls-files", "*.md"]).current_dir(root()).output().unwrap();
+    let pages: Vec<String> = String::from_utf8(listed.stdout).unwrap().lines().map(str::to_owned).collect();
+    assert!(pages.iter().any(|page| page == "README.md"), "{pages:?}");
+    pages
 }
 
 /// One page.
