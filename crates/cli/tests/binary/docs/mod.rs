@@ -11,9 +11,12 @@
 //! | `rust` | nothing: it is a doctest of the crate that the page describes |
 //! | `text` | nothing: it is a diagram or a format |
 //! | `LANGUAGE not-run: REASON` | nothing; [`examples::NOT_RUN`] counts these blocks |
+//!
+//! Facts in the text of pages are compared with the code: [`keys`] of files, [`limits`], and the tests that [`claims`] name.
 
 mod claims;
 mod examples;
+mod keys;
 mod limits;
 mod links;
 mod page;
