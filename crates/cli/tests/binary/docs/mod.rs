@@ -12,13 +12,15 @@
 //! | `text` | nothing: it is a diagram or a format |
 //! | `LANGUAGE not-run: REASON` | nothing; [`examples::NOT_RUN`] counts these blocks |
 //!
-//! Facts in the text of pages are compared with the code: [`keys`] of files, [`limits`], and the tests that [`claims`] name.
+//! Facts in the text of pages are compared with the code: [`options`] and their defaults, [`keys`] of files, [`limits`], and the
+//! tests that [`claims`] name.
 
 mod claims;
 mod examples;
 mod keys;
 mod limits;
 mod links;
+mod options;
 mod page;
 mod pictures;
 mod prose;
