@@ -12,8 +12,8 @@
 //! | `text` | nothing: it is a diagram or a format |
 //! | `LANGUAGE not-run: REASON` | nothing; [`examples::NOT_RUN`] counts these blocks |
 //!
-//! Facts in the text of pages are compared with the code: [`options`] and their defaults, [`keys`] of files, [`limits`], and the
-//! tests that [`claims`] name.
+//! Facts in the text of pages are compared with the code: [`options`] and their defaults, environment [`variables`], [`keys`] of
+//! files, [`limits`], and the tests that [`claims`] name.
 
 mod claims;
 mod examples;
@@ -24,3 +24,4 @@ mod options;
 mod page;
 mod pictures;
 mod prose;
+mod variables;
