@@ -13,8 +13,9 @@
 //! | `LANGUAGE not-run: REASON` | nothing; [`examples::NOT_RUN`] counts these blocks |
 //!
 //! Facts in the text of pages are compared with the code: [`options`] and their defaults, environment [`variables`], [`keys`] of
-//! files, [`limits`], and the tests that [`claims`] name.
+//! files, names of the [`api`], [`limits`], and the tests that [`claims`] name.
 
+mod api;
 mod claims;
 mod examples;
 mod keys;
