@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use execbox_mcp::config::{ClientConfig, Config, Variables};
+use execbox_mcp::config::{ClientConfig, Config, SkipReason, Variables};
 
 use super::page::{Block, Page, code_in, root};
 
@@ -36,8 +36,12 @@ fn check(page: &Page, failures: &mut Vec<String>) -> usize {
                 failures.extend(run(block, &directory).into_iter().map(|failure| format!("{}: {failure}", page.path)));
             }
             ("json", "config") => {
-                let read = Config::default().read(&block.text, &Variables(|_| Some("value".to_owned())));
+                let mut config = Config::default();
+                let read = config.read(&block.text, &Variables(|_| Some("value".to_owned())));
                 failures.extend(read.err().map(|error| format!("{}: {error}", place())));
+                failures.extend(config.ignored.iter().map(|key| format!("{}: {key}", place())));
+                let invalid = config.skipped.iter().filter(|entry| matches!(entry.reason, SkipReason::Invalid { .. }));
+                failures.extend(invalid.map(|entry| format!("{}: {:?}", place(), entry.reason)));
             }
             ("json", "clients") => {
                 let read = ClientConfig::read(&block.text, &Variables(|_| Some("a-value-of-a-variable".to_owned())));
