@@ -10,20 +10,6 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The texts of the Rust files below a directory.
-pub(crate) fn sources(directory: &Path) -> Vec<String> {
-    let mut sources = Vec::new();
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            sources.extend(self::sources(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            sources.push(fs::read_to_string(path).unwrap());
-        }
-    }
-    sources
-}
-
 /// One page.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
@@ -192,4 +178,18 @@ impl Reader<'_> {
 fn anchor(heading: &str) -> String {
     let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
     heading.to_lowercase().chars().filter(kept).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// The texts of the Rust files below a directory.
+pub(crate) fn sources(directory: &Path) -> Vec<String> {
+    let mut sources = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources.extend(self::sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            sources.push(fs::read_to_string(path).unwrap());
+        }
+    }
+    sources
 }
