@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::page::{Page, root};
 
-const PAGES: [&str; 6] = ["", "docs", "conformance", "examples/shop", "peers", "peers/oracles"];
+const PAGES: [&str; 6] = ["", "docs", "crates/cli/conformance", "examples/shop", "peers", "peers/oracles"];
 
 /// How pages of the book link to files that are not part of it.
 const REPOSITORY: &str = "https://github.com/execbox/execbox";
