@@ -63,9 +63,9 @@ mod tests {
     use crate::commands::conform::parse::parse;
 
     fn known(text: &str) -> Result<ExpectedFailures, String> {
-        let case = |name| parse(name, "file", "# title\n< started").unwrap();
-        ExpectedFailures::parse("known.txt", text, &[case("logs/one"), case("logs/two")])
-            .map_err(|error| error.to_string())
+        let case = |name| format!("=== {name}\ntitle: title\n---\n< started\n");
+        let cases = parse("logs", "file", &(case("one") + &case("two")), |_| true).unwrap();
+        ExpectedFailures::parse("known.txt", text, &cases).map_err(|error| error.to_string())
     }
 
     #[test]

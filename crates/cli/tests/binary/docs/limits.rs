@@ -53,7 +53,7 @@ fn each_limit_has_its_option() {
 
 #[test]
 fn each_limit_beyond_the_specification_is_described() {
-    let page = Page::read("conformance/README.md");
+    let page = Page::read("crates/cli/conformance/README.md");
     for limit in Limits::TABLE {
         // The other names are in the specification.
         if let Wire::IfSet(name) = limit.wire {
