@@ -9,7 +9,7 @@ use clap::{ColorChoice, CommandFactory as _, Error, FromArgMatches as _, Parser}
 use execbox_core::hint;
 
 use crate::commands::Command;
-use crate::style;
+use crate::output::style;
 
 /// Run code written by language models in a sandbox, next to real tools
 #[derive(Debug, Parser)]

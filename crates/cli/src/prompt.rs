@@ -1,4 +1,5 @@
-//! Asks the user of the controlling terminal for values, apart from standard input and output.
+//! Asks the user of the controlling terminal for values, apart from standard input and output. The terminal is restored after
+//! Ctrl-C and Ctrl-Z, which `rpassword` and `dialoguer` do not do.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
@@ -7,7 +8,7 @@ use execbox_mcp::config::{Input, InputKind, InputOption};
 use nix::sys::termios::{self, LocalFlags, SetArg, SpecialCharacterIndices, Termios};
 use nix::unistd::{getpgrp, tcgetpgrp};
 
-use crate::terminal::safe_line;
+use crate::output::terminal::safe_line;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]

@@ -4,6 +4,17 @@
 //! them is charged to its [`Budget`] before it is kept, and the [`Charge`] is kept as long as what it covers. Work whose
 //! size an outsider chooses runs on a [`Meter`], which charges each step and asks from time to time whether to stop.
 //!
+//! # What bounds the memory of a program
+//!
+//! | what | bound | beyond it |
+//! |---|---|---|
+//! | what the program has in use | the memory limit: the allocator of the engine | `memory_limit`, which guest code cannot catch |
+//! | calls and notifications from receipt to answer, with 512 bytes for each; what compiling and linking keep; the log of a run | the host memory: [`Program::budget`](crate::program::Program::budget) and [`CompileLimits`](crate::language::CompileLimits) | `memory_limit`; for one value that exceeds it alone, `serialization_error` |
+//! | answers that the guest has not taken | 1 MiB and one answer; the memory limit while the guest waits in a synchronous call | no further answer is passed on; `memory_limit` |
+//! | with a remote runner, all of that and the messages being read | 2 × the host memory + 8 MiB: [`HostSession::budget`](crate::protocol::host::HostSession::budget) | `internal_error` |
+//! | a result as JSON, roughly counted; the result of a run as a tree | the host memory; 2 × the memory limit | `serialization_error`; an error of `to_json` |
+//! | log lines of a script | two limits | dropped |
+//!
 //! ```
 //! use execbox_core::budget::Budget;
 //!

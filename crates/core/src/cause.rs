@@ -1,4 +1,7 @@
 //! Why a program failed, as data. Error messages are rendered from it, so that clients need not parse them.
+//!
+//! The host sets the cause of a call that it fails. The engine keeps it with the error that the guest gets, under a name that guest
+//! code cannot forge. If that error ends the program, the cause comes back with it.
 
 use std::fmt;
 use std::time::Duration;

@@ -21,14 +21,27 @@
 //! | [`program`], [`value`], [`language`] | what goes into an engine and comes out of it |
 //! | [`contract::script`], [`contract::module`] | the two contracts as functions over those |
 //! | [`execution`] | when a running program has to stop |
+//! | [`usage`] | what an execution uses, and the limits on it |
+//! | [`libraries`] | JavaScript that both engines evaluate when a script first uses it |
 //! | [`link`] | ES modules, from sources to a graph that links |
 //! | [`protocol`] | the runner protocol: messages, lines, both halves of a session |
 //! | [`pool`] | pools of worker threads and runner processes, and their queues |
 //! | [`awake`] | whether a thread that waits stays awake for a moment |
-//! | [`mailbox`], [`stack`] | calls in flight and log limits, and the places of errors, for engines |
+//! | [`mailbox`], [`stack`] | calls in flight and log lines within their limits, and the places of errors, for engines |
 //! | [`names`], [`manifest`], [`error`], [`cause`], [`unawaited`], [`text`] | names, manifests and errors, shared by all |
 //!
 //! Error codes and tool failures are decided by identity on the host, never by text from the guest: see [`contract::script`].
+//!
+//! # What a change must keep
+//!
+//! - No clock, socket, file, thread or environment, and safe Rust only: CI checks the source and the dependencies.
+//! - Bytes from a guest are hostile. Each length is checked before anything is allocated, and nothing recurses on a depth that
+//!   the guest chose.
+//! - Engines know [`program::Program`], not providers. A program is the same data under each driver.
+//! - When a program has to stop is decided in [`execution`], and for runners that do not stop theirs in [`protocol::host`].
+//! - The text of a script, of each of its functions and of each module is compiled whole, under a file name of its own. No text
+//!   is made of several, so none can close another one, and positions need no other map than the shifts of the text. An engine
+//!   that has to put text around it (V8) checks that the text does not close that.
 //!
 //! A state machine without its driver, at a time of 0 and of 3 seconds:
 //!

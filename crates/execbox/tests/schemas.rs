@@ -1,6 +1,6 @@
-//! The validator beside the official JSON-Schema-Test-Suite, which `peers/schemas/run` downloads.
+//! The validator beside the official JSON-Schema-Test-Suite, which `oracles/schemas/run` downloads.
 //!
-//! `peers/schemas/expected-differences.json` lists the cases that end differently. The test fails for a difference that is
+//! `oracles/schemas/expected-differences.json` lists the cases that end differently. The test fails for a difference that is
 //! not listed, and for a listed case that is equal or does not exist.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,7 +61,7 @@ enum Outcome {
 type Difference = (String, String, Outcome);
 
 #[test]
-#[ignore = "needs the suite: peers/schemas/run"]
+#[ignore = "needs the suite: oracles/schemas/run"]
 fn the_official_suite_passes_except_for_listed_differences() {
     let suite = PathBuf::from(env::var_os("EXECBOX_SCHEMA_SUITE").expect("the variable EXECBOX_SCHEMA_SUITE"));
     let mut found = BTreeSet::new();
@@ -128,7 +128,7 @@ fn outcomes(file: &str, Group { description, schema, tests }: &Group) -> Vec<(St
 }
 
 fn listed() -> BTreeSet<Difference> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers/schemas/expected-differences.json");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../oracles/schemas/expected-differences.json");
     let entries: Vec<Entry> = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     let mut listed = BTreeSet::new();
     for Entry { reason, outcome, cases } in entries {

@@ -19,6 +19,10 @@
 //! # Ok::<_, execbox_jail::Incomplete>(())
 //! ```
 //!
+//! Nothing between `confine` and `seal` opens a file. A layer is enforced, or its report says why not. No permitted system call
+//! names another process or thread by its id, or an address. Memory that no limit of the kernel counts is for the parent to watch
+//! (`execbox` does).
+//!
 //! - `policy`, `report`: the data. `jail`: the three steps.
 //! - `linux/`: one module per group of layers; `calls` is the table of system calls with the reason for each.
 //!

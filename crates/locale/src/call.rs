@@ -12,6 +12,9 @@ use crate::zone::Zone;
 
 /// Calls a function with arguments: an array of its name and what it takes. `src/intl.js` is the caller.
 ///
+/// Requests are hostile: this function does not panic, and its time is bounded by that of a request of 1 MiB, which is the most
+/// that an engine passes on.
+///
 /// # Errors
 ///
 /// Fails with the message of a `RangeError`.

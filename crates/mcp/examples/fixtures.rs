@@ -1,7 +1,7 @@
 //! The MCP server that the official conformance suite requires of implementations of servers: its tools, prompts and resources.
 //!
 //! The names, texts and questions are those of the scenarios of the suite. The suite tests this server directly, over streamable
-//! HTTP, and behind a gateway, which starts this server over standard streams: see `peers/README.md`.
+//! HTTP, and behind a gateway, which starts this server over standard streams: see `interop/README.md`.
 //!
 //! ```sh
 //! fixtures --http 127.0.0.1:0    # streamable HTTP; port 0 chooses a free port

@@ -1,4 +1,5 @@
-//! Exponential backoff between attempts to connect.
+//! Exponential backoff between attempts to connect, without jitter. [`Backoff`] says when to try; the crate `backon` would run the
+//! loop.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;

@@ -1,4 +1,7 @@
 //! The clients of a gateway, as upstream servers see them: their capabilities, and the client that a call belongs to.
+//!
+//! How a client is asked is known here alone ([`Origin`]): by requests before MCP 2026-07-28, by results since. Approvals and the
+//! questions of servers ask it, and do not know which.
 
 #![allow(deprecated)] // Sampling: servers use it.
 

@@ -1,4 +1,5 @@
-//! Filters of the tools of a server: which can be called, which clients see, and which need approval.
+//! Filters of the tools of a server: which can be called, which clients see, and which need approval. What a filter denies is
+//! removed before the catalog is made.
 
 use execbox::Effect;
 pub use execbox::policy::Pattern;

@@ -1,4 +1,6 @@
 //! Redaction of secrets: credentials of the configuration, and tokens of logins.
+//!
+//! Text is redacted where it leaves: in `server/run.rs`, by the command line, in status and logs. Names and schemas never are.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -1,4 +1,6 @@
 //! Functions for texts: escape hidden characters, truncate strings, measure JSON, and find names in code.
+//!
+//! What clients, users and models read passes these functions where it leaves. What programs compute with does not.
 
 use std::borrow::Cow;
 

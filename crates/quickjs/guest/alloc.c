@@ -5,9 +5,7 @@
  *
  * `malloc_usable_size` is the requested size, rounded up to 8 bytes, and not the size of the block: QuickJS counts by it,
  * so the memory that a program has in use depends on the program alone. QuickJS itself divides 4 KiB from here into blocks
- * of up to 512 bytes.
- *
- * The comparison with other allocators is in ARCHITECTURE.md, "Memory".
+ * of up to 512 bytes. The comparison with other allocators is in docs/performance.md, "The guest's allocator".
  */
 #include <stdbool.h>
 #include <stdint.h>

@@ -15,8 +15,9 @@ use crate::message;
 
 /// The QuickJS engine. Clones are cheap: they share the code and the limit on guests.
 ///
-/// Address space for a thousand guests is prepared in two steps, since it takes milliseconds: for 64 when the engine is loaded,
-/// and for the others when so many run at once. [`with_max_guests`](Self::with_max_guests) prepares all at once.
+/// Address space for a thousand guests is prepared in two steps, since it takes milliseconds, a third of a cold start: for 64 when
+/// the engine is loaded, and for the others when so many run at once. [`with_max_guests`](Self::with_max_guests) prepares all at
+/// once, as a process must that a jail confines: the jail refuses what preparing takes.
 ///
 /// ```
 /// use execbox_core::engine::Engine;

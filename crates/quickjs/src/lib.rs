@@ -25,7 +25,18 @@
 //! - `ticker`: the thread that makes running guests yield.
 //! - `message`: the messages to a guest; `outcome`: its end; `boundary`: the numbers in them.
 //!
-//! The crate does not depend on providers, contracts or the protocol, and needs no async runtime.
+//! The C code is in `guest/`: `guest.c` and the files that it includes, `alloc.c`, `instructions.c`, and `quickjs.patch`, which
+//! lists what it changes in the engine. `guest/build.sh` makes `guest.wasm`, and `build.rs` the image.
+//!
+//! # What a change must keep
+//!
+//! - The crate does not depend on providers, contracts, schemas or the protocol, and needs no async runtime.
+//! - One call is `unsafe`: `Module::deserialize` in `loaded.rs`, whose argument is the output of this build.
+//! - Imports are those of `host.rs`, without WASI. What comes through them is checked as if the C engine had been taken over.
+//! - Between two entries no native frame of the guest is alive, except in a synchronous call: linear memory is its whole state.
+//! - `guest.c` looks up no JavaScript intrinsic that guest code could have replaced. One instance serves one execution.
+//! - What the allocator counts for a block is the same when the block is given back. In debug builds, `check.c` verifies that
+//!   after each program.
 
 // Lengths in messages have 32 bits; `Instance::put` rejects a longer message.
 #![allow(clippy::cast_possible_truncation)]

@@ -1,4 +1,4 @@
-//! One isolate of V8, for one program.
+//! One isolate of V8, for one program: contexts of one isolate would share its heap, its limits and its termination.
 
 use std::sync::Arc;
 

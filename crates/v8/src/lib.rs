@@ -15,11 +15,24 @@
 //! - `guest`: the guest; `shared`: what it shares with its thread; `pool`: the threads.
 //! - `snapshot`, `isolate`, `memory`, `resident`, `ticker`: isolates, their limits, and the thread that checks them;
 //!   `exhaustion`: the end of the process for want of memory.
-//! - `program`: a program from start to end, with `modules`, `outcome`, and `run`, the state of its callbacks.
+//! - `program`: a program from start to end, with `modules`, `outcome`, and `run`, the state of its callbacks; `libraries`:
+//!   JavaScript of the core, on first use.
 //! - `realm`, `globals`, `constructors`, `console`, `functions`: what programs can use; `rejections`, `stack`: thrown values.
 //! - `encode`, `decode`, `text`: values that cross between host and guest.
 //!
 //! Without the feature `v8`, this crate is empty, so that V8 is downloaded only where it is needed.
+//!
+//! # What a change must keep
+//!
+//! - An isolate belongs to one thread and runs one program. The guest on the driver's side only terminates it.
+//! - All threads run before the process is sealed: the engine is made between `confine` and `seal` of the jail.
+//! - Nothing is looked up that guest code could have replaced: intrinsics come from the snapshot (`realm`), and the mark of failed
+//!   calls is a private name.
+//! - The `Error` that V8 reads `stackTraceLimit` of always has it, as a number that V8 supports or not as a number: guest code has
+//!   a proxy of that `Error` (`bootstrap.js`).
+//! - Native code of this crate that loops over guest data checks the size of what it makes (`max_message`), because V8 does not
+//!   interrupt it.
+//! - Nothing writes to standard output, which carries the protocol: V8 has a message listener.
 #![cfg(feature = "v8")]
 // V8 calls back through C, with pointers that the compiler cannot check. Each such place says why it is sound.
 #![allow(unsafe_code)]

@@ -23,8 +23,8 @@ pub(crate) struct Realm {
     pub(crate) new_buffer: Global<Function>,
     pub(crate) new_resizable: Global<Function>,
     pub(crate) new_view: Global<Function>,
-    /// A private property of the error that a failed call rejects with: `[code, message]` from the host. Guest code cannot see,
-    /// copy or forge it, so an error that has it comes from the host.
+    /// A private property of the error that a failed call rejects with: `[code, message, cause]` from the host. Guest code cannot
+    /// see, copy or forge it, so an error that has it comes from the host.
     pub(crate) failure: Global<Private>,
     /// A private property of errors from the host: their stack.
     pub(crate) stack: Global<Private>,

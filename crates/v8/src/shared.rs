@@ -1,4 +1,14 @@
 //! The state that the thread of a guest and its driver share.
+//!
+//! ```text
+//!  driver (poll_turn, settle)             thread of the engine, one program at a time
+//!    program ──► Pool::run ─────────────► takes its spare isolate, or makes one from the snapshot
+//!    waker ◄──── phase, mailbox ◄──────── computes until it waits; calls and log lines into the mailbox
+//!    settle ───► inbox ─────────────────► settles promises, runs microtasks, computes on
+//!    Done ◄───── outcome ◄─────────────── ends
+//!    drop ──────────────────────────────► disposes of the isolate, makes the next spare one
+//!                ticker ──── 2 ms ──────► on the program's thread: CPU time, memory, the driver's waker
+//! ```
 
 use std::collections::VecDeque;
 use std::mem;

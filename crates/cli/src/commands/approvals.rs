@@ -9,15 +9,16 @@ use execbox_core::text::{Keep, escape};
 use execbox_mcp::Pattern;
 use serde::Serialize;
 
-use crate::always::AlwaysError;
-use crate::approvals::{self, Request, Response, WaitingApproval};
 use crate::error::{CliError, CommandError, SystemError};
 use crate::exit::Exit;
-use crate::gateways::{self, GatewaysError};
+use crate::gateway::always::AlwaysError;
+use crate::gateway::approvals::{self, Request, Response, WaitingApproval};
+use crate::gateway::running::{self, GatewaysError};
+use crate::output::report;
+use crate::output::style;
+use crate::output::table::{Cell, Table};
+use crate::output::terminal::{safe, safe_line};
 use crate::prompt::{Attended, Terminal};
-use crate::table::{Cell, Table};
-use crate::terminal::{safe, safe_line};
-use crate::{report, style};
 
 /// List, approve and refuse calls that wait for approval
 ///
@@ -281,7 +282,7 @@ fn of_gateway(id: &str, request: &Request) -> Result<Response, CommandError> {
 /// The calls of all gateways that wait for approval.
 fn pending() -> Result<Vec<WaitingApproval>, CommandError> {
     let mut calls = Vec::new();
-    for gateway in gateways::list()? {
+    for gateway in running::list()? {
         match approvals::request(gateway.pid, &Request::List) {
             Ok(Response::Pending(pending)) => calls.extend(pending),
             Ok(_) => {}

@@ -7,7 +7,7 @@ use clap_complete::Shell;
 
 use crate::error::{CommandError, SystemError};
 use crate::exit::Exit;
-use crate::report;
+use crate::output::report;
 
 /// Print completions of commands and options for a shell
 #[derive(Debug, Args)]

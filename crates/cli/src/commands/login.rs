@@ -13,14 +13,15 @@ use execbox_mcp::config::{Config, ServerConfig, Transport};
 use execbox_mcp::oauth::{Credentials, Login, LoginError, LoginState, OAuthClient, login_state};
 use futures_util::future::join_all;
 
+use crate::config::keyring::KeyringError;
+use crate::config::logins::{LoginStore, LoginsError, Storage};
 use crate::error::{CliError, CommandError, SystemError};
 use crate::exit::Exit;
-use crate::keyring::KeyringError;
-use crate::logins::{LoginStore, LoginsError, Storage};
-use crate::servers::{self, Purpose, ServerArguments, ServerSources};
-use crate::terminal::safe_line;
-use crate::units::Time;
-use crate::{interrupt, report};
+use crate::options::servers::{self, Purpose, ServerArguments, ServerSources};
+use crate::options::units::Time;
+use crate::output::report;
+use crate::output::terminal::safe_line;
+use crate::process::interrupt;
 
 /// Log in to an MCP server, or list the servers that need a login
 ///

@@ -7,11 +7,12 @@ use execbox::CancellationToken;
 use execbox_mcp::oauth::revoke;
 
 use super::login::{LoginFailure, REQUEST_TIMEOUT, Remote, load, store};
+use crate::config::logins::LoginsError;
 use crate::error::{CommandError, SystemError};
 use crate::exit::Exit;
-use crate::logins::LoginsError;
-use crate::servers::ServerSources;
-use crate::{interrupt, report};
+use crate::options::servers::ServerSources;
+use crate::output::report;
+use crate::process::interrupt;
 
 /// Log out of an MCP server: remove its tokens, and revoke them
 ///

@@ -9,7 +9,7 @@ use clap_mangen::Man;
 
 use crate::error::{CliError, CommandError, SystemError, reason};
 use crate::exit::Exit;
-use crate::report;
+use crate::output::report;
 
 /// Print the manual page, or write the pages of all commands
 #[derive(Debug, Args)]

@@ -22,24 +22,28 @@ use execbox_mcp::servers::Servers;
 use execbox_mcp::upstream::{LineSink, UpstreamOptions};
 use execbox_mcp::{Clients, Secrets, Shapes};
 
-use crate::approvals::{Approvals, ClientApprover};
-use crate::clients::{self, ClientServers, ClientsError, ClientsFile};
-use crate::engine::EngineArguments;
 use crate::error::{CliError, CommandError, SystemError, listen_reason, reason};
-use crate::executor::{self, ExecutorConfig, ExecutorKind};
 use crate::exit::Exit;
-use crate::gateways::Publisher;
-use crate::input::Input;
-use crate::limits::{GATEWAY_TIMEOUT, LimitArguments};
-use crate::policy::{PolicyArguments, PolicySource};
-use crate::reload::{Hangup, Reloader, Sources};
-use crate::servers::{self, Loaded, Purpose, ServerArguments, ServersError};
-use crate::state::{self, StateFile};
-use crate::token::{Role, TokenSource};
-use crate::tool_source::ToolSource;
-use crate::units::Time;
-use crate::watch::{Lines, LogFile, Published};
-use crate::{descriptors, interrupt, report, stub, watch};
+use crate::gateway::approvals::{Approvals, ClientApprover};
+use crate::gateway::clients::{self, ClientServers, ClientsError, ClientsFile};
+use crate::gateway::policy::{PolicyArguments, PolicySource};
+use crate::gateway::reload::{Hangup, Reloader, Sources};
+use crate::gateway::running::Publisher;
+use crate::gateway::tool_source::ToolSource;
+use crate::gateway::watch;
+use crate::gateway::watch::{Lines, LogFile, Published};
+use crate::options::engine::EngineArguments;
+use crate::options::executor::{self, ExecutorConfig, ExecutorKind};
+use crate::options::limits::{GATEWAY_TIMEOUT, LimitArguments};
+use crate::options::servers::{self, Loaded, Purpose, ServerArguments, ServersError};
+use crate::options::state::{self, StateFile};
+use crate::options::stub;
+use crate::options::token::{Role, TokenSource};
+use crate::options::units::Time;
+use crate::output::report;
+use crate::process::descriptors;
+use crate::process::interrupt;
+use crate::process::stdin::Input;
 
 /// Serve the tools of MCP servers as one MCP server that runs code
 ///

@@ -14,16 +14,18 @@ use execbox_mcp::upstream::UpstreamOptions;
 use execbox_mcp::{Secrets, Shapes};
 
 use crate::error::{CommandError, SystemError};
-use crate::executor::{ExecutorArguments, ExecutorConfig};
 use crate::exit::Exit;
-use crate::limits::{GATEWAY_TIMEOUT, LimitArguments};
-use crate::policy::{PolicyArguments, PolicySource};
-use crate::servers::{self, Purpose, ServerArguments};
-use crate::source::{ProgramArguments, Source};
-use crate::state::{self, StateFile};
-use crate::tool_source::ToolSource;
-use crate::units::Time;
-use crate::{interrupt, report, stub};
+use crate::files::source::{ProgramArguments, Source};
+use crate::gateway::policy::{PolicyArguments, PolicySource};
+use crate::gateway::tool_source::ToolSource;
+use crate::options::executor::{ExecutorArguments, ExecutorConfig};
+use crate::options::limits::{GATEWAY_TIMEOUT, LimitArguments};
+use crate::options::servers::{self, Purpose, ServerArguments};
+use crate::options::state::{self, StateFile};
+use crate::options::stub;
+use crate::options::units::Time;
+use crate::output::report;
+use crate::process::interrupt;
 
 /// Run a program and print its result
 ///

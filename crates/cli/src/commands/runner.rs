@@ -16,14 +16,15 @@ use execbox_core::text::cut;
 use tokio::runtime::Runtime;
 
 use crate::commands::doctor;
-use crate::engine::{Engine, RunnerEngine};
 use crate::error::{CliError, CommandError, SystemError, listen_reason, reason};
 use crate::exit::Exit;
-use crate::jail::RunnerJailArguments;
-use crate::limits::{LimitArguments, OfHosts};
-use crate::token::{Role, TokenSource};
-use crate::units::{Size, Time};
-use crate::{interrupt, report};
+use crate::options::engine::{Engine, RunnerEngine};
+use crate::options::jail::RunnerJailArguments;
+use crate::options::limits::{LimitArguments, OfHosts};
+use crate::options::token::{Role, TokenSource};
+use crate::options::units::{Size, Time};
+use crate::output::report;
+use crate::process::interrupt;
 
 /// Execute programs for hosts over the runner protocol
 ///

@@ -9,10 +9,11 @@ use serde_json::json;
 
 use crate::error::{CliError, CommandError, SystemError};
 use crate::exit::Exit;
-use crate::state::{StateFile, StateFileError, StateOptionError};
-use crate::table::{Cell, Table};
-use crate::terminal::safe;
-use crate::{report, style};
+use crate::options::state::{StateFile, StateFileError, StateOptionError};
+use crate::output::report;
+use crate::output::style;
+use crate::output::table::{Cell, Table};
+use crate::output::terminal::safe;
 
 /// List, show and delete the snippets that programs have saved
 #[derive(Debug, Args)]

@@ -7,12 +7,12 @@ use clap::Args;
 
 use crate::error::{CommandError, SystemError};
 use crate::exit::Exit;
-use crate::gateways::{self, Gateway, Server, State};
-use crate::report;
-use crate::servers::tools_of;
-use crate::style::{self, Colors};
-use crate::table::{Cell, Table};
-use crate::terminal::safe_line;
+use crate::gateway::running::{self, Gateway, Server, State};
+use crate::options::servers::tools_of;
+use crate::output::report;
+use crate::output::style::{self, Colors};
+use crate::output::table::{Cell, Table};
+use crate::output::terminal::safe_line;
 
 /// Show the running gateways and the state of their servers
 #[derive(Debug, Args)]
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
-    let gateways = gateways::list()?;
+    let gateways = running::list()?;
     let printed = if arguments.json {
         let text = serde_json::to_string(&gateways).map_err(|error| SystemError::Output(error.into()))?;
         report::print(&text)

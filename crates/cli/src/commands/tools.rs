@@ -11,9 +11,12 @@ use execbox_mcp::upstream::UpstreamOptions;
 
 use crate::error::{CliError, CommandError, SystemError};
 use crate::exit::Exit;
-use crate::servers::{self, Purpose, ServerArguments, tools_of};
-use crate::table::{Cell, Table};
-use crate::{interrupt, report, stub, style};
+use crate::options::servers::{self, Purpose, ServerArguments, tools_of};
+use crate::options::stub;
+use crate::output::report;
+use crate::output::style;
+use crate::output::table::{Cell, Table};
+use crate::process::interrupt;
 
 /// List or search the tools of MCP servers
 #[derive(Debug, Args)]

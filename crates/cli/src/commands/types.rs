@@ -7,8 +7,8 @@ use clap::Args;
 use super::tools;
 use crate::error::{CommandError, SystemError};
 use crate::exit::Exit;
-use crate::report;
-use crate::servers::ServerArguments;
+use crate::options::servers::ServerArguments;
+use crate::output::report;
 
 /// Print the tools of MCP servers as TypeScript declarations
 #[derive(Debug, Args)]

@@ -5,10 +5,10 @@ use std::iter;
 use clap::Args;
 use serde_json::json;
 
-use crate::engine::Engine;
 use crate::error::{CommandError, SystemError};
 use crate::exit::Exit;
-use crate::report;
+use crate::options::engine::Engine;
+use crate::output::report;
 
 /// Print the versions of execbox and of its engines
 #[derive(Debug, Args)]

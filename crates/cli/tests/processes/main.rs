@@ -1,6 +1,6 @@
 //! Runner processes: their environment, their end, and the treatment of misbehaving ones by a pool.
 
-mod killer;
+mod killed_children;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -5,12 +5,17 @@
 //! [`finish`](Contract::finish) makes the [`ExecuteResult`]. Nothing here runs or waits, or knows what a tool does.
 //!
 //! Where the error codes of a result come from:
-//! - `timeout`: from the driver that stopped the guest, never from the guest;
-//! - `memory_limit`: from the engine's allocator;
+//! - `timeout`: from the driver that stopped the guest, never from the guest. A runner that reports one too early has failed:
+//!   `internal_error`;
+//! - `memory_limit`: from the engine's allocator, or from the budget of the [`mailbox`](crate::mailbox);
 //! - `tool_error` and `validation_error`: from a call that the host failed, if *that very error* ended the program
-//!   ([`Outcome::Failed`]);
-//! - `serialization_error`: from the conversion of values in this module;
+//!   ([`Outcome::Failed`]). A copy of the error, or an error around it, is a `runtime_error`;
+//! - `serialization_error`: from the conversion of values in this module, or from a call that the host failed;
+//! - `internal_error`: from the host, if an engine, a runner or a name of the host failed;
 //! - `runtime_error`: from everything that guest code throws, whatever its text is, and for code that would wait forever.
+//!
+//! An engine whose native code was taken over can report any outcome of its own program. It cannot outlast the clock of the
+//! driver, use more than the memory around it, call a tool that it was not given, or skip a schema.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,6 +4,13 @@
 //! A library is an expression: a strict function that takes functions of the engine and returns an object with functions and
 //! classes. Its first lines say which. It runs once, as code of the guest: guest code may have changed every built-in before, which
 //! harms only the guest. A program that uses no library pays for none.
+//!
+//! An engine has each member as a property that gets its value when it is first read. Libraries hold nothing that a guest must
+//! not have, and serve both engines. What guest code must not influence is not a library: it is native code of the engine, or uses
+//! intrinsics that were taken before guest code ran.
+//!
+//! Timers are a list in the guest. The guest asks the host for the time of the first one only
+//! ([`Event::Timer`](crate::engine::Event::Timer)), which the [`Execution`](crate::execution::Execution) keeps.
 
 /// A library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,4 +1,5 @@
-//! Integers of any size, in two's complement. No arithmetic.
+//! Integers of any size, in two's complement. No arithmetic, which would be a reason to use `num-bigint`: they are only read and
+//! written, with a bound on the work.
 
 use std::fmt;
 use std::str::FromStr;

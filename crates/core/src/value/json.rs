@@ -1,6 +1,7 @@
 //! JSON to values, and values to JSON.
 //!
-//! Both directions recurse, at most [`MAX_JSON_DEPTH`] deep.
+//! Both directions recurse, at most [`MAX_JSON_DEPTH`] deep. The rules about what becomes JSON are those of the contracts, and the
+//! work is on a meter, which no serializer for `serde_json` has.
 
 use std::collections::HashMap;
 

@@ -3,7 +3,10 @@
 //! A [`Value`] is the bytes that cross, in the format below, not yet decoded. The receiver decides what it accepts: the
 //! script contract decodes [JSON](Value::to_json) and reports the first part that is something else; the module contract
 //! decodes everything, as a [`Graph`]. Bytes from a guest are hostile: every length is checked against the bytes that are
-//! there before anything is allocated, and no recursion depends on a depth that the guest chose.
+//! there before anything is allocated, and no recursion depends on a depth that the guest chose. An object that is shared is
+//! written once and referred to, so that sharing makes no value larger than the heap that it comes from.
+//!
+//! Both directions and both engines have this format, which is why the serializer of V8 is not used.
 //!
 //! # Format
 //!

@@ -1,7 +1,8 @@
 //! JSON text to trees and to values, charged to a meter.
 //!
 //! A tree takes up to seventy times the memory of its text: `[0,0,…]`. So each part is charged before it is kept. JSON that is
-//! only passed to a guest is read [to a value](ValueSeed) without a tree.
+//! only passed to a guest is read [to a value](ValueSeed) without a tree. `serde_json` is the parser; its own trees are not used,
+//! because nothing could be charged while it builds one.
 
 use std::collections::HashMap;
 use std::fmt;

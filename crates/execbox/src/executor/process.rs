@@ -35,8 +35,8 @@ use crate::transport::readiness::{PollFlags, wait};
 /// its request fails with `internal_error`, and another child takes its place. Children end with this process, however it
 /// ends.
 ///
-/// Log lines arrive while the guest runs if the runner supports that (`log` in `conformance/README.md`), and otherwise with
-/// the result.
+/// Log lines arrive while the guest runs if the runner supports that (`log` in `crates/cli/conformance/README.md`), and
+/// otherwise with the result.
 ///
 /// Cheap to clone; clones share their children. Needs a tokio runtime with time and I/O enabled.
 ///

@@ -3,6 +3,20 @@
 //! [`local`] drives guests in this process. [`remote`] and [`runner`] drive the two halves of the runner protocol, the state
 //! machines of [`core::protocol`](execbox_core::protocol). [`script`] executes scripts with them; runs are in
 //! [`code`](crate::code).
+//!
+//! ```text
+//!   Executor                                                             Runner
+//!   remote ────────────────────────┐
+//!   worker  ─► pooled ─► pool ─────┼─► HostSession ◄─ channel ─► RunnerSession ─► Guest
+//!   process ─►   "        "   ─────┘   tools, caller, clock │    engine, clock
+//!                                                           │
+//!               messages as they are (worker) ──────────────┤
+//!               JSON over a Transport ──────────────────────┘─► stream · command · websocket · yours
+//! ```
+//!
+//! A [transport](crate::transport) carries messages as text and does not interpret them. A [`channel`] carries typed messages; the
+//! drivers know channels only. Whether a runner can be used again is decided by the session, and whether anything is left in its
+//! pipes by the transport.
 
 pub(crate) mod channel;
 pub(crate) mod host;

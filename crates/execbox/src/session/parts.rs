@@ -1,4 +1,6 @@
 //! An engine and a language: the parts that run guests.
+//!
+//! Nothing else in the crate names one: the feature `standard` only adds constructors with QuickJS and TypeScript.
 
 use std::sync::Arc;
 

@@ -1,4 +1,12 @@
 //! A process that is a runner on standard input and output: how it is locked, and how it serves its host.
+//!
+//! Such a process ends with its host in three ways, each of which is sufficient: its host kills it when the handle is dropped
+//! ([`transport`](crate::transport)); the runner reads the end of standard input; and a thread waits for that end alone, in case
+//! the runner does not read ([`watch_host`]). A parent-death signal is not used, because it is bound to the thread that started
+//! the child.
+//!
+//! In a process that is locked, the engine is made between `confine` and `seal`, and no file is opened there. Each thread runs before
+//! `seal`. A runner that listens opens its socket before `prepare`.
 
 use std::io::{self, Write as _, stdin};
 use std::net::UdpSocket;

@@ -62,9 +62,9 @@ pub(crate) async fn execute(
         functions: request.functions.to_vec(),
         limits,
         providers: request.providers.iter().map(crate::Provider::shared_manifest).collect(),
-        // A log that may be long is streamed instead of sent in one message.
         wait_for_calls: request.wait_for_calls,
         globals: request.globals,
+        // A log that may be long is streamed instead of sent in one message. Lines from before the death of a runner are kept.
         stream_logs: !request.observers.is_empty() || limits.max_log_chars > MAX_REPEATED_LOG_BYTES,
     };
     let mut host = Tools::new(request, observation, cancellation);

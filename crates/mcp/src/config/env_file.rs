@@ -3,7 +3,7 @@
 //! `NAME=VALUE` in each line, optionally after `export`. Blank lines and lines that start with `#` are ignored. A value ends at
 //! the end of its line or at ` #`, and is trimmed. In single quotes it is literal; in double quotes `\n`, `\r`, `\t`, `\"`,
 //! `\\` and `\$` are escapes. Quoted values may have several lines. Nothing is expanded. The last of two lines with the same
-//! name counts.
+//! name counts. The crate `dotenvy` expands values, and shows them in its errors.
 
 use std::collections::HashSet;
 

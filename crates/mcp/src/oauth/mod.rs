@@ -16,7 +16,12 @@
 //! | `http`, `address_scope` | the requests: limited in size and time, without redirects, in no greater scope than the server |
 //! | `error` | why a login fails |
 //!
-//! An authorization server is as untrusted as the MCP server that names it: it gets no credentials but its own.
+//! An authorization server is as untrusted as the MCP server that names it: it gets no credentials but its own. A token is sent to
+//! the URL that it was issued for, and no request with one follows a redirect.
+//!
+//! The protocol is a few forms over HTTP, and is implemented here because servers deviate from it. In rmcp, which was used before,
+//! the first document of a discovery that does not fit ends it; the metadata of the server, not the registration, decides how a
+//! client authenticates itself; and an odd lifetime rejects a token that was issued, as in the crate `oauth2` below it.
 
 mod address_scope;
 mod authorization;

@@ -6,6 +6,8 @@
 //!
 //! Clients of protocol 2026-07-28 have no sessions; older ones have. In both cases, a request that its client cancels or
 //! drops cancels its guest and the tool calls of the guest.
+//!
+//! hyper is used without a framework such as axum: there is one route, and there are limits for each connection.
 
 use std::borrow::Cow;
 use std::convert::Infallible;

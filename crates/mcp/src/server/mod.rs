@@ -17,6 +17,16 @@
 //! [`Layout`] says which of them clients see, and [`ProviderSource::is_exposed`] which tools of providers beside them.
 //!
 //! Not supported: OAuth (use a bearer token), TLS (use a reverse proxy), and resuming of HTTP streams.
+//!
+//! | modules | purpose |
+//! |---|---|
+//! | `run`, `direct`, `suspended` | a program of a client; a call without one; both between two requests of a client |
+//! | `catalog`, `search`, `descriptions` | what models read of tools; the first two do no I/O |
+//! | `lines`, `reading` | the messages of clients |
+//! | `http`, `heads`, `connections`, `requests`, `sessions`, `peers`, `origins` | serving HTTP |
+//! | `named`, `restricted`, `programs` | clients with tokens of their own, what each is granted, whose program is next |
+//! | `state`, `results` | values and snippets for later programs, results too long to show |
+//! | `approvals`, `question` | asking the user of a client |
 
 mod accept;
 mod always;

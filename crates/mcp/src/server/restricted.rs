@@ -1,4 +1,5 @@
-//! The part of a source that one client can use.
+//! The part of a source that one client can use. The rest is removed before the catalog of the client is made, so that nothing
+//! after it checks grants.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -7,6 +7,9 @@
 //! count. Words in scripts that are written without spaces are also compared by pairs of letters. A query that asks for data ranks tools that change something lower, and the other way round. Where scores are
 //! about equal, tools that read come first, then tools that destroy. Deprecated tools, tools that models should not call and
 //! those that only pass on resources or prompts come last, unless the query has their names: these come first.
+//!
+//! The crate `bm25` has no fields with weights, synonyms or prefixes. The goals of `evals/discovery` say whether this index is good
+//! enough.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::LazyLock;

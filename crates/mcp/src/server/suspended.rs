@@ -4,6 +4,10 @@
 //! The request is answered with what the program asks, and with a state. Until the client sends the request again, with the
 //! answers and the state, the program is suspended: its open requests wait, all else goes on. A state is sealed with a key of
 //! this process, and valid once, for a limited time, for the same client and the same call.
+//!
+//! The protocol intends a server without state, which writes all that it needs into the state of the request. Calls without code are
+//! such: what their servers require is relayed ([`Relayed`]). A program that waits in the middle cannot be written down, so its
+//! state is a sealed handle.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,6 @@
 //! Requests about prompts, resources and completions, as tools of a provider: a gateway passes them on. The names of the tools
-//! are the methods, and what they return is the answer of the server.
+//! are the methods (`prompts/get`), and what they return is the answer of the server. So they have what calls have: a context with
+//! the client, cancellation, questions to the client, limits.
 
 #![allow(deprecated)] // Levels of log messages: clients set them.
 

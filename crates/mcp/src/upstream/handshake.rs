@@ -8,6 +8,9 @@
 //! A server is asked in the modern way first. Servers that do not know it answer with an error of any kind, do not answer, or
 //! end. The former are then asked in the legacy way over the same connection (section "Backward Compatibility" of the
 //! transports of MCP 2026-07-28), the latter over another one.
+//!
+//! rmcp can do that, too (`ClientLifecycleMode::Auto`). But its handshake fails if the answer in the first way comes after the second
+//! was begun, as from a server that is still starting, and its time limit of 10 s cannot be changed.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! Calls that a server answers with requests for input (section "Multi Round-Trip Requests" of MCP 2026-07-28).
 //!
 //! The requests are forwarded as those that older servers send during a call, and the call is then sent again with the answers
-//! and the state that the server has sent with the requests. Neither is used for any other call.
+//! and the state that the server has sent with the requests. Neither is used for any other call. rmcp does that only where it
+//! owns the call, and without the limits of its client.
 
 #![allow(deprecated)] // Sampling and roots: servers use them.
 

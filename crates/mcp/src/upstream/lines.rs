@@ -1,7 +1,8 @@
 //! Lines of limited length from an untrusted peer, and the memory that they will take when they are parsed.
 //!
 //! The rest of a line that exceeds a limit is discarded as it arrives. The id of the line is still found, so that the request
-//! fails at once. Discarded bytes count as [unasked](Unasked), because a line may be endless.
+//! fails at once. Discarded bytes count as [unasked](Unasked), because a line may be endless. The codec of `tokio-util` knows neither
+//! the id of a line that is too long nor the memory that parsing takes.
 
 use std::io;
 

@@ -1,8 +1,8 @@
 //! The transport of 2024-11-05: the server answers a GET with a stream of events. The first one names the URL to which
 //! messages are posted, the others are messages.
 //!
-//! Both directions are adapted to lines, so that the limits of a [`Pipe`](super::pipe::Pipe) apply. The bytes of an event are
-//! charged as they arrive.
+//! rmcp no longer has this transport. Both directions are adapted to lines, so that the limits of a [`Pipe`](super::pipe::Pipe)
+//! apply. The bytes of an event are charged as they arrive.
 
 use std::io;
 use std::sync::Arc;

@@ -29,11 +29,12 @@ use self::memory::Held;
 use self::report::{Measured, Report, ReportFileError};
 use self::rows::{ROWS, Row};
 use self::subject::{ExecutorName, Subject};
-use crate::engine::Engine;
 use crate::error::{CliError, CommandError, SystemError};
 use crate::exit::Exit;
-use crate::progress::Progress;
-use crate::{interrupt, report as output};
+use crate::options::engine::Engine;
+use crate::output::progress::Progress;
+use crate::output::report as output;
+use crate::process::interrupt;
 
 /// Measure the executors and engines on this machine
 ///

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::rows::Row;
 use super::subject::Subject;
 use crate::error::reason;
-use crate::source::{TextError, read_file};
+use crate::files::source::{TextError, read_file};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -7,9 +7,9 @@ use clap::ValueEnum;
 use execbox::jail::Mode;
 use execbox::{Executor, InlineExecutor, Limits};
 
-use crate::engine::{Engine, EngineChoice, RunnerEngine};
 use crate::error::{CommandError, SystemError};
-use crate::executor::{ExecutorConfig, ExecutorError, ExecutorKind, token_source};
+use crate::options::engine::{Engine, EngineChoice, RunnerEngine};
+use crate::options::executor::{ExecutorConfig, ExecutorError, ExecutorKind, token_source};
 
 /// A value of `--executor`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -1,4 +1,4 @@
-//! A parsed case. [`parse`](super::parse) reads it from text, whose format `conformance/README.md` describes;
+//! A parsed case. [`parse`](super::parse) reads it from text, in the notation of `conformance/README.md`;
 //! [`play`](super::play) plays it.
 
 use std::time::Duration;
@@ -8,7 +8,7 @@ use super::pattern::Expected;
 /// One behavior of a runner, as an exchange of messages.
 #[derive(Debug)]
 pub(crate) struct Case {
-    /// The path without the extension: `section/name`.
+    /// The section and the name in its file: `section/name`.
     pub(crate) name: String,
     /// The path of the file, for reports.
     pub(crate) file: String,
@@ -21,7 +21,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// The directory of the case, named after a section of the specification.
+    /// The name of the file without its extension, that of a section of the specification.
     pub(crate) fn section(&self) -> &str {
         self.name.split_once('/').map_or("", |(section, _)| section)
     }

@@ -1,21 +1,21 @@
 //! Loads cases, from this binary (which includes those of `conformance/`) or from a directory, and selects among them.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::case::{Case, Level};
 use super::parse::{CaseError, parse};
 use crate::error::{CliError, reason};
-use crate::source::{TextError, read_file};
+use crate::files::source::{TextError, read_file};
 
-/// The cases of `conformance/`: their relative paths and their texts.
+/// The files of `conformance/`: their sections and their texts.
 static BUILTIN: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/cases.rs"));
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CasesError {
     #[error("cannot read {name}: {reason}")]
     Directory { name: String, reason: String },
-    #[error("no cases in {0}: expected files `SECTION/NAME.case`")]
+    #[error("no cases in {0}: expected files `SECTION.cases`")]
     NoCase(String),
     #[error(transparent)]
     Text(#[from] TextError),
@@ -27,28 +27,31 @@ pub(crate) enum CasesError {
 
 impl CliError for CasesError {}
 
-/// The built-in cases whose names contain one of the texts, if there are any.
+/// The built-in cases whose names contain one of the texts, if there are any; ordered by name.
 pub(crate) fn builtin(only: &[String]) -> Result<Vec<Case>, CasesError> {
-    let named = BUILTIN.iter().map(|(path, text)| (name_of(Path::new(path)), path, text));
-    let parsed = named
-        .filter(|(name, ..)| is_selected(name, only))
-        .map(|(name, path, text)| parse(&name, &format!("conformance/{path}"), text));
-    Ok(parsed.collect::<Result<_, _>>()?)
-}
-
-/// The cases of a directory, ordered by name.
-pub(crate) fn of_directory(root: &Path) -> Result<Vec<Case>, CasesError> {
     let mut cases = Vec::new();
-    for section in entries(root)?.iter().filter(|path| path.is_dir()) {
-        for file in entries(section)?.iter().filter(|path| path.extension().is_some_and(|ending| ending == "case")) {
-            let name = name_of(file.strip_prefix(root).unwrap_or(file));
-            cases.push(parse(&name, &file.display().to_string(), &read_file(file)?)?);
-        }
-    }
-    if cases.is_empty() {
-        return Err(CasesError::NoCase(root.display().to_string()));
+    for (section, text) in BUILTIN {
+        let file = format!("crates/cli/conformance/{section}.cases");
+        cases.extend(parse(section, &file, text, |name| is_selected(name, only))?);
     }
     Ok(cases)
+}
+
+/// The cases of every file `SECTION.cases` in a directory, ordered by the names of the files.
+pub(crate) fn of_directory(directory: &Path) -> Result<Vec<Case>, CasesError> {
+    let name = || directory.display().to_string();
+    let unreadable = |error| CasesError::Directory { name: name(), reason: reason(&error) };
+    let entries = fs::read_dir(directory).map_err(unreadable)?;
+    let mut files: Vec<_> =
+        entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>().map_err(unreadable)?;
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "cases"));
+    files.sort();
+    let mut cases = Vec::new();
+    for file in &files {
+        let section = file.file_stem().unwrap_or_default().to_string_lossy();
+        cases.extend(parse(&section, &file.display().to_string(), &read_file(file)?, |_| true)?);
+    }
+    if cases.is_empty() { Err(CasesError::NoCase(name())) } else { Ok(cases) }
 }
 
 /// Keeps the cases whose names contain one of the texts, if there are any; those of level `extension` only if `extensions`.
@@ -63,22 +66,6 @@ pub(crate) fn select(mut cases: Vec<Case>, only: &[String], extensions: bool) ->
 
 fn is_selected(name: &str, only: &[String]) -> bool {
     only.is_empty() || only.iter().any(|text| name.contains(text))
-}
-
-/// The name of a case, `section/name` on every system.
-fn name_of(path: &Path) -> String {
-    let path = path.with_extension("");
-    let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
-    parts.join("/")
-}
-
-fn entries(directory: &Path) -> Result<Vec<PathBuf>, CasesError> {
-    let unreadable = |error| CasesError::Directory { name: directory.display().to_string(), reason: reason(&error) };
-    let entries = fs::read_dir(directory).map_err(unreadable)?;
-    let mut paths: Vec<_> =
-        entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>().map_err(unreadable)?;
-    paths.sort();
-    Ok(paths)
 }
 
 #[cfg(test)]

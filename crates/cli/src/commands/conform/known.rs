@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::case::Case;
 use crate::error::CliError;
-use crate::source::{TextError, read_file};
+use crate::files::source::{TextError, read_file};
 
 /// The reasons, by the names of cases.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -63,9 +63,9 @@ mod tests {
     use crate::commands::conform::parse::parse;
 
     fn known(text: &str) -> Result<ExpectedFailures, String> {
-        let case = |name| parse(name, "file", "# title\n< started").unwrap();
-        ExpectedFailures::parse("known.txt", text, &[case("logs/one"), case("logs/two")])
-            .map_err(|error| error.to_string())
+        let case = |name| format!("=== {name}\ntitle: title\n---\n< started\n");
+        let cases = parse("logs", "file", &(case("one") + &case("two")), |_| true).unwrap();
+        ExpectedFailures::parse("known.txt", text, &cases).map_err(|error| error.to_string())
     }
 
     #[test]

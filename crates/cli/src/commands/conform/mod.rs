@@ -1,13 +1,13 @@
 //! `execbox conform`: tests a runner, written in any language, against the cases of `conformance/`.
 //!
 //! ```text
-//!   conformance/*/*.case ──► cases ──► parse ──► Case ──► play ──► Failure? ──► report
-//!                                                          │ │
-//!                                  known failures ─► known │ └── line ◄──► peer ◄──► the runner
-//!                                                          └──── pattern: does the message match?
+//!   conformance/*.cases ──► cases ──► parse ──► Case ──► play ──► Failure? ──► report
+//!                                                         │ │
+//!                                 known failures ─► known │ └── line ◄──► peer ◄──► the runner
+//!                                                         └──── pattern: does the message match?
 //! ```
 //!
-//! - [`mod@case`]: the steps of a case; [`parse`] reads one, with [`message`] for messages in short form
+//! - [`mod@case`]: the steps of a case; [`parse`] reads a file of cases, with [`message`] for messages in short form
 //! - [`cases`] loads and selects cases; [`known`] is the list of known failures
 //! - [`play`]: the host side of a case, with [`mod@line`] for its lines and [`peer`] for its connection
 //! - [`pattern`]: messages with matchers
@@ -45,9 +45,9 @@ use self::peer::Target;
 use self::report::Report;
 use self::verdict::Played;
 use crate::error::{CliError, CommandError, SystemError, reason};
-use crate::executor::token_source;
 use crate::exit::Exit;
-use crate::progress::Progress;
+use crate::options::executor::token_source;
+use crate::output::progress::Progress;
 
 /// Test a runner against the specification of its protocol
 ///

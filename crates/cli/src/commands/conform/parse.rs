@@ -1,4 +1,4 @@
-//! Reading a case from its text. `conformance/README.md` describes the format.
+//! Reading a file of cases. `conformance/README.md` describes the notation.
 //!
 //! Loops are unrolled, so that a case is a plain list of steps. Every error names its line.
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json};
 use super::case::{Action, Case, Level, Piece, Receive, Step};
 use super::message;
 use super::pattern::{Expected, PatternError};
-use crate::units::{Time, UnitError};
+use crate::options::units::{Time, UnitError};
 
 /// The maximum number of steps of a case with its loops unrolled.
 const MAX_STEPS: usize = 20_000;
@@ -30,8 +30,18 @@ pub(crate) struct CaseError {
 
 #[derive(Debug, thiserror::Error)]
 enum Fault {
-    #[error("missing title: expected `# TITLE` on the first line")]
+    #[error("invalid first line of a case {0:?}: expected `===` and one word, such as `=== a-late-answer`")]
+    Name(String),
+    #[error("duplicate case {0}")]
+    SameName(String),
+    #[error("missing `---` between the fields and the steps")]
+    NoSeparator,
+    #[error("missing title: expected `title: TEXT` below the name")]
     NoTitle,
+    #[error(
+        "unknown or repeated field {0:?}: expected `title: TEXT`, `level: LEVEL`, `started: required` or `note: TEXT`"
+    )]
+    Field(String),
     #[error("the case has no steps")]
     NoSteps,
     #[error("unknown level {0:?}: expected `must`, `should` or `extension`")]
@@ -75,23 +85,22 @@ enum Fault {
     TooManyBytes,
 }
 
-/// Reads a case. `file` is its path for errors and reports.
-pub(crate) fn parse(name: &str, file: &str, text: &str) -> Result<Case, CaseError> {
+/// Reads the selected cases of a section. `file` is its path for errors and reports.
+pub(crate) fn parse(
+    section: &str,
+    file: &str,
+    text: &str,
+    is_selected: impl Fn(&str) -> bool,
+) -> Result<Vec<Case>, CaseError> {
     let lines: Vec<Line> = text.lines().enumerate().map(|(at, text)| Line::new(at + 1, text)).collect();
     let at = |(line, fault)| CaseError { file: file.to_owned(), line, fault };
-    let (Head { title, level, needs_started }, rest) = parse_head(&lines).map_err(at)?;
-    let mut steps = Vec::new();
-    parse_steps(rest, &mut steps).map_err(at)?;
-    if steps.is_empty() {
-        return Err(at((lines.len().max(1), Fault::NoSteps)));
-    }
-    Ok(Case { name: name.to_owned(), file: file.to_owned(), title, level, needs_started, steps })
+    parse_cases(section, file, &lines, is_selected).map_err(at)
 }
 
 /// A fault and its line.
 type Result<T, E = (usize, Fault)> = std::result::Result<T, E>;
 
-/// One line of a case.
+/// One line of a file.
 #[derive(Debug, Clone)]
 struct Line {
     number: usize,
@@ -113,35 +122,70 @@ impl Line {
     fn is_blank_or_comment(&self) -> bool {
         self.text.is_empty() || self.text.starts_with('#')
     }
-}
 
-/// The lines before the steps.
-struct Head {
-    title: String,
-    level: Level,
-    needs_started: bool,
-}
-
-/// The head and the remaining lines.
-fn parse_head(lines: &[Line]) -> Result<(Head, &[Line])> {
-    let title = lines.first().and_then(|line| line.text.strip_prefix('#')).map(str::trim).unwrap_or_default();
-    if title.is_empty() {
-        return Err((1, Fault::NoTitle));
+    fn begins_case(&self) -> bool {
+        self.indent == 0 && self.text.starts_with("===")
     }
-    let mut head = Head { title: title.to_owned(), level: Level::Must, needs_started: false };
-    let mut rest = lines;
-    while let Some((line, after)) = rest.split_first() {
-        if let Some(word) = line.text.strip_prefix("level:") {
-            let found = Level::ALL.into_iter().find(|level| level.word() == word.trim());
-            head.level = found.map_or_else(|| line.fault(Fault::Level(word.trim().to_owned())), Ok)?;
-        } else if line.text == "started: required" {
-            head.needs_started = true;
-        } else if !line.is_blank_or_comment() {
-            break;
+
+    /// The name of the case that begins with this line.
+    fn case_name(&self) -> Result<&str> {
+        match self.text.split_whitespace().collect::<Vec<_>>()[..] {
+            ["===", name] if self.begins_case() => Ok(name),
+            _ => self.fault(Fault::Name(self.text.clone())),
         }
-        rest = after;
     }
-    Ok((head, rest))
+}
+
+fn parse_cases(section: &str, file: &str, lines: &[Line], is_selected: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
+    // Comments may come before the first case.
+    let first = lines.iter().position(|line| !line.is_blank_or_comment()).unwrap_or(lines.len());
+    let mut cases: Vec<Case> = Vec::new();
+    for lines in lines[first..].chunk_by(|_, next| !next.begins_case()) {
+        let name = format!("{section}/{}", lines[0].case_name()?);
+        if cases.iter().any(|case| case.name == name) {
+            return lines[0].fault(Fault::SameName(name));
+        }
+        if is_selected(&name) {
+            cases.push(parse_case(name, file, lines)?);
+        }
+    }
+    Ok(cases)
+}
+
+/// Reads a case: a line with its name, its fields, `---` and its steps.
+fn parse_case(name: String, file: &str, lines: &[Line]) -> Result<Case> {
+    let (title, file) = (String::new(), file.to_owned());
+    let mut case = Case { name, file, title, level: Level::Must, needs_started: false, steps: Vec::new() };
+    let Some(end) = lines.iter().position(|line| line.indent == 0 && line.text == "---") else {
+        return lines[0].fault(Fault::NoSeparator);
+    };
+    // An indented line continues the field above it.
+    for field in lines[1..end].chunk_by(|_, next| next.indent > 0) {
+        parse_field(field, &mut case)?;
+    }
+    parse_steps(&lines[end + 1..], &mut case.steps)?;
+    if case.title.is_empty() {
+        return lines[0].fault(Fault::NoTitle);
+    }
+    if case.steps.is_empty() {
+        return lines[0].fault(Fault::NoSteps);
+    }
+    Ok(case)
+}
+
+fn parse_field(lines: &[Line], case: &mut Case) -> Result<()> {
+    let text = lines.iter().map(|line| line.text.as_str()).collect::<Vec<_>>().join(" ");
+    match text.split_once(": ") {
+        Some(("title", title)) if case.title.is_empty() => title.clone_into(&mut case.title),
+        Some(("level", word)) => {
+            let found = Level::ALL.into_iter().find(|level| level.word() == word);
+            case.level = found.map_or_else(|| lines[0].fault(Fault::Level(word.to_owned())), Ok)?;
+        }
+        Some(("started", "required")) => case.needs_started = true,
+        Some(("note", _)) => {}
+        _ => return lines[0].fault(Fault::Field(text)),
+    }
+    Ok(())
 }
 
 fn parse_steps(mut lines: &[Line], steps: &mut Vec<Step>) -> Result<()> {
@@ -422,7 +466,8 @@ mod tests {
     use super::*;
 
     fn steps(text: &str) -> Vec<Step> {
-        parse("section/name", "case", &format!("# title\n{text}")).unwrap_or_else(|error| panic!("{error}")).steps
+        let text = format!("=== name\ntitle: title\n---\n{text}");
+        parse("section", "file", &text, |_| true).unwrap_or_else(|error| panic!("{error}")).remove(0).steps
     }
 
     /// The bytes that a case sends, as text; `<…>` stands for the id of a call.
@@ -441,17 +486,28 @@ mod tests {
     }
 
     fn error(text: &str) -> String {
-        parse("section/name", "file", text).unwrap_err().to_string()
+        parse("section", "file", text, |_| true).unwrap_err().to_string()
+    }
+
+    /// The error of a case with these steps, the first of which is in line 4.
+    fn error_of_steps(text: &str) -> String {
+        error(&format!("=== a\ntitle: b\n---\n{text}"))
     }
 
     #[test]
-    fn the_head_has_title_and_level() {
-        let case =
-            parse("logs/one", "file", "# What it shows\n#\n# more\n\nlevel: should\nstarted: required\n\n< started");
-        let case = case.unwrap();
-        assert_eq!((case.title.as_str(), case.section(), case.level), ("What it shows", "logs", Level::Should));
-        assert!(case.needs_started);
-        assert_eq!(case.steps[0].line, 8);
+    fn cases_have_a_name_fields_and_steps() {
+        let text = "# About the section\n\n=== one\ntitle: What it shows: this\nlevel: should\nstarted: required\n\
+                    note: a quotation\n  on two lines\n---\n> execute\n    === 1\n    ---\n\n# more\n< started\n\n\
+                    === two\ntitle: A title\n  of two lines\n---\n< done\n";
+        let cases = parse("logs", "file", text, |_| true).unwrap();
+        let [one, two] = &cases[..] else { panic!("{cases:?}") };
+        assert_eq!((one.name.as_str(), one.section(), one.file.as_str()), ("logs/one", "logs", "file"));
+        assert_eq!((one.title.as_str(), one.level, one.needs_started), ("What it shows: this", Level::Should, true));
+        assert_eq!(one.steps.iter().map(|step| step.line).collect::<Vec<_>>(), [10, 15]);
+        assert_eq!((two.name.as_str(), two.title.as_str()), ("logs/two", "A title of two lines"));
+        assert_eq!((two.level, two.needs_started, two.steps[0].line), (Level::Must, false, 21));
+        let cases = parse("logs", "file", text, |name| name == "logs/two").unwrap();
+        assert_eq!(cases.iter().map(|case| case.name.as_str()).collect::<Vec<_>>(), ["logs/two"]);
     }
 
     #[test]
@@ -488,7 +544,7 @@ mod tests {
         assert_eq!(sent("for %i from 1 to 2\n  for %j from 3 to 2\n    > text %i%j\n  end\nend"), "13\n12\n23\n22\n");
         let steps = steps("in any order within 2s\n  for %i from 1 to 5\n    < tool_call {\"input\": %i}\n  end\nend");
         let Action::ReceiveAll { group, within } = &steps[0].action else { panic!("{steps:?}") };
-        assert_eq!((group.len(), group[4].0, *within), (5, 4, Some(Duration::from_secs(2))));
+        assert_eq!((group.len(), group[4].0, *within), (5, 6, Some(Duration::from_secs(2))));
     }
 
     #[test]
@@ -503,47 +559,68 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_their_line() {
-        assert_eq!(error(""), "file:1: missing title: expected `# TITLE` on the first line");
-        assert_eq!(error("# a\n\n"), "file:2: the case has no steps");
-        assert_eq!(error("# a\nlevel: may"), "file:2: unknown level \"may\": expected `must`, `should` or `extension`");
-        assert!(error("# a\nexecute").starts_with("file:2: unknown step \"execute\": expected `>`, `<`"));
+    fn errors_of_the_notation_name_their_line() {
+        for (text, line) in [("#\n> close\n", "> close"), ("\n===", "==="), ("#\n=== The title", "=== The title")] {
+            let expected = "expected `===` and one word, such as `=== a-late-answer`";
+            assert_eq!(error(text), format!("file:2: invalid first line of a case {line:?}: {expected}"));
+        }
+        assert_eq!(error("\n=== a\ntitle: b\n> close"), "file:2: missing `---` between the fields and the steps");
+        assert_eq!(error("=== a\n---\n> close"), "file:1: missing title: expected `title: TEXT` below the name");
+        for field in ["title: c", "titel: c", "level:", "started: yes", "", "# comment", "--- NAME"] {
+            let expected = "expected `title: TEXT`, `level: LEVEL`, `started: required` or `note: TEXT`";
+            assert_eq!(
+                error(&format!("=== a\ntitle: b\n{field}\n---\n> close")),
+                format!("file:3: unknown or repeated field {field:?}: {expected}")
+            );
+        }
         assert_eq!(
-            error("# a\n> done"),
-            "file:2: unknown message \"done\": expected `execute`, `tool_result`, `cancel`, `text`, `bytes` or `close`"
+            error("=== a\nlevel: may\n---"),
+            "file:2: unknown level \"may\": expected `must`, `should` or `extension`"
+        );
+        assert_eq!(error_of_steps("\n# comment\n"), "file:1: the case has no steps");
+        let case = "=== a\ntitle: b\n---\n> close\n";
+        assert_eq!(error(&format!("{case}\n{case}")), "file:6: duplicate case section/a");
+    }
+
+    #[test]
+    fn errors_of_steps_name_their_line() {
+        assert!(error_of_steps("execute").starts_with("file:4: unknown step \"execute\": expected `>`, `<`"));
+        assert_eq!(
+            error_of_steps("> done"),
+            "file:4: unknown message \"done\": expected `execute`, `tool_result`, `cancel`, `text`, `bytes` or `close`"
         );
         assert_eq!(
-            error("# a\n< cancel"),
-            "file:2: unknown message \"cancel\": expected `started`, `tool_call`, `log`, `done`, `nothing for 200ms` or `closed`"
+            error_of_steps("< cancel"),
+            "file:4: unknown message \"cancel\": expected `started`, `tool_call`, `log`, `done`, `nothing for 200ms` or `closed`"
         );
         assert_eq!(
-            error("# a\n> {\"type\": cancel}"),
-            "file:2: invalid JSON: expected value at line 1 column 10 (use `> text` for a line that is not JSON)"
+            error_of_steps("> {\"type\": cancel}"),
+            "file:4: invalid JSON: expected value at line 1 column 10 (use `> text` for a line that is not JSON)"
         );
-        assert_eq!(error("# a\n< done []"), "file:2: invalid fields: expected a JSON object, `{…}`");
-        assert!(error("# a\n< done {\"result\": \"$strin\"}").starts_with("file:2: unknown matcher \"$strin\""));
+        assert_eq!(error_of_steps("< done []"), "file:4: invalid fields: expected a JSON object, `{…}`");
+        assert!(error_of_steps("< done {\"result\": \"$strin\"}").starts_with("file:4: unknown matcher \"$strin\""));
         assert_eq!(
-            error("# a\n< within"),
-            "file:2: invalid `within`: expected a time and a message, such as `< within 2s done {…}`"
+            error_of_steps("< within"),
+            "file:4: invalid `within`: expected a time and a message, such as `< within 2s done {…}`"
         );
-        assert!(error("# a\n< within soon done").starts_with("file:2: invalid duration \"soon\": expected"));
-        assert_eq!(error("# a\nfor %i in 1..2\nend"), "file:2: invalid loop: expected `for %i from 1 to 10`");
-        assert_eq!(error("# a\nfor %i from 1 to 2\n> close"), "file:2: missing `end` of the block");
-        assert_eq!(error("# a\nend"), "file:2: `end` without a block");
+        assert!(error_of_steps("< within soon done").starts_with("file:4: invalid duration \"soon\": expected"));
+        assert_eq!(error_of_steps("for %i in 1..2\nend"), "file:4: invalid loop: expected `for %i from 1 to 10`");
+        assert_eq!(error_of_steps("for %i from 1 to 2\n> close"), "file:4: missing `end` of the block");
+        assert_eq!(error_of_steps("end"), "file:4: `end` without a block");
         assert_eq!(
-            error("# a\nin any order\n  < started\n  > close\nend"),
-            "file:4: invalid step in `in any order`: expected messages, such as `< tool_call {…}`"
+            error_of_steps("in any order\n  < started\n  > close\nend"),
+            "file:6: invalid step in `in any order`: expected messages, such as `< tool_call {…}`"
         );
         assert_eq!(
-            error("# a\n> execute {\"code\": \"1\"}\n    2"),
-            "file:2: duplicate code: both as `code` and in the lines below"
+            error_of_steps("> execute {\"code\": \"1\"}\n    2"),
+            "file:4: duplicate code: both as `code` and in the lines below"
         );
         assert!(
-            error("# a\n> bytes \"a\" 0x")
-                .starts_with("file:2: invalid bytes \"0x\": expected strings, counts and hexadecimal pairs")
+            error_of_steps("> bytes \"a\" 0x")
+                .starts_with("file:4: invalid bytes \"0x\": expected strings, counts and hexadecimal pairs")
         );
-        assert_eq!(error("# a\n> bytes \"a\" * 1000000000"), "file:2: the step sends more than 268435456 bytes");
+        assert_eq!(error_of_steps("> bytes \"a\" * 1000000000"), "file:4: the step sends more than 268435456 bytes");
         let loops = "for %i from 1 to 300\nfor %j from 1 to 300\n> close\nend\nend";
-        assert_eq!(error(&format!("# a\n{loops}")), "file:4: the case has more than 20000 steps");
+        assert_eq!(error_of_steps(loops), "file:6: the case has more than 20000 steps");
     }
 }

@@ -9,9 +9,9 @@ use super::case::Case;
 use super::play::Failure;
 use super::verdict::{Played, Verdict};
 use crate::exit::Exit;
-use crate::report::{print, print_lines};
-use crate::style::{self, Colors};
-use crate::terminal::{safe, safe_line};
+use crate::output::report::{print, print_lines};
+use crate::output::style::{self, Colors};
+use crate::output::terminal::{safe, safe_line};
 
 /// The maximum number of lines of a stderr tail that are printed.
 const STDERR_LINES: usize = 8;

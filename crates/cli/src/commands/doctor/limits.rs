@@ -10,12 +10,12 @@ use execbox::{
 use serde::Serialize;
 
 use super::Mark;
-use crate::engine::{Engine, RunnerEngine, own_runner};
 use crate::error::{CommandError, SystemError};
 use crate::exit::Exit;
-use crate::report;
-use crate::style::{self, Colors};
-use crate::terminal::safe_line;
+use crate::options::engine::{Engine, RunnerEngine, own_runner};
+use crate::output::report;
+use crate::output::style::{self, Colors};
+use crate::output::terminal::safe_line;
 
 #[derive(Serialize)]
 struct Diagnosis {

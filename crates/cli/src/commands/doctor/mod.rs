@@ -14,9 +14,9 @@ use execbox::jail::Mode;
 pub(super) use self::limits::test_runner;
 use crate::error::CommandError;
 use crate::exit::Exit;
-use crate::servers::ServerArguments;
-use crate::style;
-use crate::units::Time;
+use crate::options::servers::ServerArguments;
+use crate::options::units::Time;
+use crate::output::style;
 
 /// Test this machine, or the servers of a configuration
 ///

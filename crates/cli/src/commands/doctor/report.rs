@@ -6,12 +6,12 @@ use execbox_core::text::cut;
 
 use super::Mark;
 use super::servers::{Diagnosis, Entry, ServerReport};
-use crate::gateways::State;
-use crate::report;
-use crate::servers::tools_of;
-use crate::style::{self, Colors};
-use crate::table::{Cell, Table};
-use crate::terminal::{safe_json, safe_line};
+use crate::gateway::running::State;
+use crate::options::servers::tools_of;
+use crate::output::report;
+use crate::output::style::{self, Colors};
+use crate::output::table::{Cell, Table};
+use crate::output::terminal::{safe_json, safe_line};
 
 pub(super) fn print_json(diagnosis: &Diagnosis) -> io::Result<()> {
     report::print(&serde_json::to_string(diagnosis)?)

@@ -14,11 +14,13 @@ use execbox_mcp::upstream::{FailurePlace, ServerFailure, UpstreamOptions};
 use serde::Serialize;
 
 use super::report::{print, print_json};
+use crate::config::files;
 use crate::error::{CommandError, SystemError};
 use crate::exit::Exit;
-use crate::gateways::State;
-use crate::servers::{self, Loaded, Purpose, ServerArguments};
-use crate::{files, interrupt, source};
+use crate::files::source;
+use crate::gateway::running::State;
+use crate::options::servers::{self, Loaded, Purpose, ServerArguments};
+use crate::process::interrupt;
 
 /// The state of the servers of a configuration.
 #[derive(Debug, Serialize)]

@@ -9,10 +9,10 @@ use clap::Args;
 use execbox::Limits;
 use execbox::code::CodeExecutionOptions;
 
-use crate::executor::ExecutorArguments;
-use crate::limits::LimitArguments;
-use crate::source::ProgramArguments;
-use crate::units::{Time, UnitError};
+use crate::files::source::ProgramArguments;
+use crate::options::executor::ExecutorArguments;
+use crate::options::limits::LimitArguments;
+use crate::options::units::{Time, UnitError};
 
 /// Run an ES module and print its result
 ///

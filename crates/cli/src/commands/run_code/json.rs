@@ -6,7 +6,7 @@ use execbox::code::OptionsError;
 use serde_json::Value as Json;
 
 use crate::error::CliError;
-use crate::source::{self, TextError};
+use crate::files::source::{self, TextError};
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OptionsFileError {

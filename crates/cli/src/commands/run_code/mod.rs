@@ -25,10 +25,11 @@ use self::arguments::{Budget, safety_cap};
 use self::options::Sources;
 use self::report::failed;
 use crate::error::{CommandError, SystemError};
-use crate::executor::ExecutorConfig;
 use crate::exit::Exit;
-use crate::units::Time;
-use crate::{interrupt, stub};
+use crate::options::executor::ExecutorConfig;
+use crate::options::stub;
+use crate::options::units::Time;
+use crate::process::interrupt;
 
 pub(crate) fn run(arguments: Arguments) -> Result<Exit, CommandError> {
     let (job, options) = Job::new(arguments)?;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use execbox_core::link::{MAX_MODULES, MAX_SOURCES_BYTES};
 
 use crate::error::{CliError, reason};
-use crate::source::{self, TextError};
+use crate::files::source::{self, TextError};
 
 /// The file extensions of modules.
 const EXTENSIONS: [&str; 4] = ["js", "ts", "mjs", "mts"];

@@ -14,7 +14,7 @@ use execbox::code::{Datum, Graph, Node, Primitive};
 use execbox_core::value::{ErrorNode, MAX_JSON_DEPTH, NodeId, TimeValue, ViewKind};
 use serde_json::Number;
 
-use crate::terminal::safe_line;
+use crate::output::terminal::safe_line;
 
 /// The maximum number of elements of bytes and typed arrays that are printed.
 const MAX_ELEMENTS: usize = 100;

@@ -14,7 +14,7 @@ use super::arguments::Arguments;
 use super::json::{OptionsFileError, named_value, read_json, value};
 use super::modules::{self, Modules};
 use crate::error::CommandError;
-use crate::source::Source;
+use crate::files::source::Source;
 
 /// The sources of a run, for errors that point into them.
 pub(super) struct Sources {

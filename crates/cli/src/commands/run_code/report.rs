@@ -1,6 +1,6 @@
 //! Output of `execbox run-code`: reports and log as the program runs, then its result or error, and its status.
 //!
-//! As in [`crate::report`], the result goes to standard output, everything else to standard error, and control characters are
+//! As in [`crate::output::report`], the result goes to standard output, everything else to standard error, and control characters are
 //! escaped first.
 
 use std::io;
@@ -15,11 +15,11 @@ use execbox::{Position, StackFrame};
 
 use super::options::Sources;
 use super::{Job, notation};
-use crate::diagnostic::{Diagnostic, SourceLocation};
-use crate::report::{
+use crate::output::diagnostic::{Diagnostic, SourceLocation};
+use crate::output::report::{
     hint_at_undefined, log_line, note_dropped_logs, print_parts, warn, write_detail, write_error, write_error_parts,
 };
-use crate::style::{self, Colors};
+use crate::output::style::{self, Colors};
 
 /// Prints reports as they arrive, unless `silent`.
 pub(super) fn report_sink(silent: bool) -> impl Fn(&Graph) + Send + Sync + 'static {

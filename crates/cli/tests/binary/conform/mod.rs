@@ -27,14 +27,13 @@ fn transcript(arguments: &[&str]) -> String {
     format!("{stdout}{stderr}exit code {}\n", output.status.code().unwrap())
 }
 
-/// A directory that contains only these cases.
-fn cases(test: &str, files: &[(&str, &str)]) -> PathBuf {
+/// A directory that contains only these files.
+fn directory(test: &str, files: &[(&str, &str)]) -> PathBuf {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("conform").join(test);
     let _ = fs::remove_dir_all(&root);
+    fs::create_dir_all(&root).unwrap();
     for (name, text) in files {
-        let file = root.join(name);
-        fs::create_dir_all(file.parent().unwrap()).unwrap();
-        fs::write(file, text).unwrap();
+        fs::write(root.join(name), text).unwrap();
     }
     root
 }
@@ -88,7 +87,7 @@ fn should_cases_do_not_fail_a_run() {
 fn our_runner_passes_every_case_over_every_transport() {
     // The path of a socket must be short.
     let socket = std::env::temp_dir().join(format!("execbox-conform-{}", std::process::id()));
-    let token = cases("token", &[("token.txt", "s3cret\n")]).join("token.txt");
+    let token = directory("token", &[("token.txt", "s3cret\n")]).join("token.txt");
     let token = ["--token-file", token.to_str().unwrap()];
     for (address, token) in [
         ("tcp:127.0.0.1:0".to_owned(), &token[..]),
@@ -113,32 +112,72 @@ fn our_runner_passes_every_case_over_every_transport() {
     let _ = fs::remove_file(socket);
 }
 
+const FIRST: &str = r#"
+=== fails
+title: One and one are three
+---
+> execute
+    1 + 1
+< started
+< done {"result": 3}
+
+=== passes
+title: One and one are two
+---
+> execute
+    1 + 1
+< started
+< done {"result": 2}
+"#;
+
+const SECOND: &str = r"
+=== falls-short
+title: The guest paints the terminal
+level: should
+---
+> execute
+    await tools.echo('\u001b[2J\u202e')
+< started
+< done
+
+=== silent
+title: It sends done
+---
+< within 50ms done
+";
+
+const THIRD: &str = r#"
+=== calls
+title: It calls twice
+---
+> execute
+    await tools.echo(1)
+< started
+in any order
+  < tool_call {"input": 2}
+  < tool_call {"input": 3}
+end
+
+=== ends
+title: It ends
+---
+> close
+< closed
+
+=== extension
+title: It sings
+level: extension
+---
+< done
+"#;
+
 #[test]
 fn reports_as_text() {
-    let dir = cases(
+    let known = "# Why\nsecond/silent  it sends nothing\nthird/ends  it does not end\n";
+    let dir = directory(
         "reports",
-        &[
-            ("first/passes.case", "# One and one are two\n\n> execute\n    1 + 1\n< started\n< done {\"result\": 2}\n"),
-            (
-                "first/fails.case",
-                "# One and one are three\n\n> execute\n    1 + 1\n< started\n< done {\"result\": 3}\n",
-            ),
-            (
-                "second/falls-short.case",
-                "# The guest paints the terminal\nlevel: should\n\n> execute\n    await tools.echo('\\u001b[2J\\u202e')\n\
-                 < started\n< done\n",
-            ),
-            ("second/silent.case", "# It sends done\n\n< within 50ms done\n"),
-            (
-                "third/calls.case",
-                "# It calls twice\n\n> execute\n    await tools.echo(1)\n< started\nin any order\n  < tool_call {\"input\": 2}\n  \
-                 < tool_call {\"input\": 3}\nend\n",
-            ),
-            ("third/extension.case", "# It sings\nlevel: extension\n\n< done\n"),
-            ("third/ends.case", "# It ends\n\n> close\n< closed\n"),
-        ],
+        &[("first.cases", FIRST), ("second.cases", SECOND), ("third.cases", THIRD), ("known.txt", known)],
     );
-    fs::write(dir.join("known.txt"), "# Why\nsecond/silent  it sends nothing\nthird/ends  it does not end\n").unwrap();
     let dir = dir.to_str().unwrap().to_owned();
     let (known, runner) = (format!("{dir}/known.txt"), ["--", EXECBOX, "runner"]);
     let run = |arguments: &[&str]| {
@@ -157,8 +196,9 @@ fn reports_as_text() {
 
 #[test]
 fn bad_usage() {
-    let dir = cases("bad", &[("a/b.case", "# It has a fault\n\n> execute\n< don\n"), ("known.txt", "a/b\n")]);
-    let empty = cases("empty", &[("README.md", "no case")]);
+    let case = "=== b\ntitle: It has a fault\n---\n> execute\n< don\n";
+    let dir = directory("bad", &[("a.cases", case), ("known.txt", "a/b\n")]);
+    let empty = directory("empty", &[("README.md", "no case")]);
     let (dir, empty) = (dir.to_str().unwrap(), empty.to_str().unwrap());
     let known = format!("{dir}/known.txt");
     let mut text = String::new();

@@ -5,9 +5,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use execbox_mcp::config::{ClientConfig, Config, Variables};
+use execbox_mcp::config::{ClientConfig, Config, SkipReason, Variables};
 
-use super::page::{Block, Page, root};
+use super::page::{Block, Page, code_in, root};
 
 /// The number of blocks that are not run. Each states the reason.
 const NOT_RUN: usize = 6;
@@ -36,8 +36,12 @@ fn check(page: &Page, failures: &mut Vec<String>) -> usize {
                 failures.extend(run(block, &directory).into_iter().map(|failure| format!("{}: {failure}", page.path)));
             }
             ("json", "config") => {
-                let read = Config::default().read(&block.text, &Variables(|_| Some("value".to_owned())));
+                let mut config = Config::default();
+                let read = config.read(&block.text, &Variables(|_| Some("value".to_owned())));
                 failures.extend(read.err().map(|error| format!("{}: {error}", place())));
+                failures.extend(config.ignored.iter().map(|key| format!("{}: {key}", place())));
+                let invalid = config.skipped.iter().filter(|entry| matches!(entry.reason, SkipReason::Invalid { .. }));
+                failures.extend(invalid.map(|entry| format!("{}: {:?}", place(), entry.reason)));
             }
             ("json", "clients") => {
                 let read = ClientConfig::read(&block.text, &Variables(|_| Some("a-value-of-a-variable".to_owned())));
@@ -54,6 +58,29 @@ fn check(page: &Page, failures: &mut Vec<String>) -> usize {
         }
     }
     not_run
+}
+
+/// The table of the README: each program ends with the error code of its row.
+#[test]
+fn hostile_programs_of_the_readme_end_as_it_says() {
+    let page = Page::read("README.md");
+    let rows = page.table("a program").columns(["a program", "what happens"]).unwrap();
+    assert!(rows.len() >= 5, "{rows:?}");
+    let runs: Vec<_> =
+        ["inline", "process"].iter().flat_map(|executor| rows.iter().map(move |row| (executor, row))).collect();
+    let runs = runs.into_iter().map(|(executor, [program, end])| {
+        let (program, end) = (code_in(program).next().unwrap(), code_in(end).next().unwrap());
+        let timeout = if end == "timeout" { "1s" } else { "60s" };
+        let mut run = Command::new(env!("CARGO_BIN_EXE_execbox"));
+        run.args(["run", "--tools", "examples/first-run/tools.json", "--executor", executor, "--timeout", timeout]);
+        run.args(["-e", program]).current_dir(root()).env("NO_COLOR", "1").stderr(Stdio::piped());
+        (program, end, run.spawn().unwrap())
+    });
+    for (program, end, run) in runs.collect::<Vec<_>>() {
+        let output = run.wait_with_output().unwrap();
+        let printed = String::from_utf8(output.stderr).unwrap();
+        assert!(printed.contains(&format!("error[{end}]: ")), "{program}: {printed}");
+    }
 }
 
 /// A fresh directory that looks like a checkout with a release build.

@@ -5,20 +5,12 @@ use std::process::Command;
 use execbox::Limits;
 use execbox_core::program::{Amount, Limit, Unit, Wire};
 
-use super::page::{Page, root};
-
-/// The cells of the rows that name a field of `Limits`, in the first table of the page.
-fn rows() -> Vec<Vec<String>> {
-    let page = std::fs::read_to_string(root().join("docs/limits.md")).unwrap();
-    let lines = page.lines().skip_while(|line| !line.starts_with("| limit |")).skip(2);
-    let rows = lines.take_while(|line| line.starts_with('|'));
-    rows.map(|row| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()).collect()
-}
+use super::page::Page;
 
 /// A default in the notation of the page.
 fn default_text(limit: &Limit) -> String {
     match limit.get(&Limits::default()) {
-        _ if limit.field == "host_memory_bytes" => "as much as `memory_bytes`".to_owned(),
+        _ if limit.field == "host_memory_bytes" => "that of `--memory`".to_owned(),
         None => "none".to_owned(),
         Some(Amount::Time(time)) => format!("{} s", time.as_secs()),
         Some(Amount::Count(bytes)) if limit.unit == Unit::Size => format!("{} MiB", bytes >> 20),
@@ -29,14 +21,19 @@ fn default_text(limit: &Limit) -> String {
 
 #[test]
 fn each_limit_is_on_its_page_with_its_option_and_default() {
-    let rows = rows();
+    let page = Page::read("docs/limits.md");
+    let rows = page.table("limit").columns(["`Limits`", "option", "default"]).unwrap();
     assert_eq!(rows.len(), Limits::TABLE.len(), "{rows:#?}");
     for limit in Limits::TABLE {
-        let field = format!("`{}`", limit.field);
-        let row = rows.iter().find(|row| row[1] == field).unwrap_or_else(|| panic!("no row for {field}"));
-        assert!(row[2].starts_with(&format!("`--{}`", limit.option)), "{row:?}");
+        let name = format!("`{}`", limit.field);
+        let [_, option, stated] =
+            *rows.iter().find(|[field, ..]| *field == name).unwrap_or_else(|| panic!("no row for {name}"));
+        assert!(option.starts_with(&format!("`--{}`", limit.option)), "{name}: {option}");
         let default = default_text(limit);
-        assert!(row[3] == default || row[3].starts_with(&format!("{default}; ")), "{row:?} instead of {default}");
+        assert!(
+            stated == default || stated.starts_with(&format!("{default}; ")),
+            "{name}: {stated} instead of {default}"
+        );
     }
 }
 
@@ -56,7 +53,7 @@ fn each_limit_has_its_option() {
 
 #[test]
 fn each_limit_beyond_the_specification_is_described() {
-    let page = Page::read("conformance/README.md");
+    let page = Page::read("crates/cli/conformance/README.md");
     for limit in Limits::TABLE {
         // The other names are in the specification.
         if let Wire::IfSet(name) = limit.wire {

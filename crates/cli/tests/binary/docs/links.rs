@@ -1,10 +1,9 @@
 //! Links lead to files and headings that exist, and the book contains every page.
 
+use std::fs;
 use std::path::Path;
 
-use super::page::{Page, root};
-
-const PAGES: [&str; 6] = ["", "docs", "conformance", "examples/shop", "peers", "peers/oracles"];
+use super::page::{Page, every_page, root};
 
 /// How pages of the book link to files that are not part of it.
 const REPOSITORY: &str = "https://github.com/execbox/execbox";
@@ -12,7 +11,7 @@ const REPOSITORY: &str = "https://github.com/execbox/execbox";
 #[test]
 fn links_lead_to_files_and_headings_that_exist() {
     let mut broken = Vec::new();
-    for page in Page::all(&PAGES) {
+    for page in every_page().iter().map(|path| Page::read(path)) {
         broken.extend(
             page.links.iter().filter(|link| !leads_somewhere(&page, link)).map(|link| format!("{}: {link}", page.path)),
         );
@@ -56,6 +55,19 @@ fn the_summary_lists_every_page() {
     let mut pages: Vec<_> = all.map(|page| page.path["docs/".len()..].to_owned()).collect();
     pages.sort();
     assert_eq!(listed, pages);
+}
+
+#[test]
+fn the_page_of_examples_lists_every_example_of_a_crate() {
+    let listed = Page::read("examples/README.md").links;
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let folder = entry.unwrap().path().join("examples");
+        for example in fs::read_dir(folder).into_iter().flatten() {
+            let path = example.unwrap().path();
+            let link = format!("../{}", path.strip_prefix(root()).unwrap().display());
+            assert!(listed.contains(&link), "examples/README.md: {link} is missing");
+        }
+    }
 }
 
 #[test]

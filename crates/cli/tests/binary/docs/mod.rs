@@ -6,16 +6,23 @@
 //! |---|---|
 //! | `console` | runs the lines that begin with `$ ` and compares what they print; `...` stands for any text |
 //! | `LANGUAGE file:NAME` | writes the block to NAME, for the commands below it |
-//! | `json config` | reads it as a configuration of MCP servers |
+//! | `json config` | reads it as a configuration of MCP servers, in which no key lacks an effect |
 //! | `json clients` | reads it as a file of clients of a gateway |
 //! | `rust` | nothing: it is a doctest of the crate that the page describes |
 //! | `text` | nothing: it is a diagram or a format |
 //! | `LANGUAGE not-run: REASON` | nothing; [`examples::NOT_RUN`] counts these blocks |
+//!
+//! Facts in the text of pages are compared with the code: [`options`] and their defaults, environment [`variables`], [`keys`] of
+//! files, names of the [`api`], [`limits`], and the tests that [`claims`] name.
 
+mod api;
 mod claims;
 mod examples;
+mod keys;
 mod limits;
 mod links;
+mod options;
 mod page;
 mod pictures;
 mod prose;
+mod variables;

@@ -1,19 +1,14 @@
 //! The text of pages: lines of prose have a width that reviews of differences can show.
 
 use std::fs;
-use std::process::Command;
 
-use super::page::root;
+use super::page::{every_page, root};
 
 const MAX_WIDTH: usize = 120;
 
 #[test]
 fn lines_of_prose_have_at_most_120_characters() {
-    let listed = Command::new("git").args(["ls-files", "*.md"]).current_dir(root()).output().unwrap();
-    let names = String::from_utf8(listed.stdout).unwrap();
-    let pages: Vec<_> = names.lines().collect();
-    assert!(pages.contains(&"README.md"), "{pages:?}");
-    let long: Vec<_> = pages.iter().flat_map(|page| long_lines(page)).collect();
+    let long: Vec<_> = every_page().iter().flat_map(|page| long_lines(page)).collect();
     assert!(long.is_empty(), "wrap these lines at {MAX_WIDTH} characters:\n{}", long.join("\n"));
 }
 

@@ -14,7 +14,7 @@ use serde_json::{Value as Json, json};
 use crate::support::transcript::{BINARY, directory, text};
 
 /// Certificates for `localhost`.
-const TLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../mcp/tests/sides/tls");
+const TLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../mcp/tests/gateway/tls");
 
 /// A server with one tool, whose certificate is its own authority. Returns its port.
 fn serve() -> u16 {

@@ -230,7 +230,7 @@ fn status_is_printed_at_the_start_and_the_end_of_input_ends_the_server() {
     insta::assert_snapshot!(transcript(&dir, &commands));
 }
 
-/// `crates/mcp/tests/reading.cases` has the messages.
+/// `crates/mcp/tests/unreadable-messages.cases` has the messages.
 #[test]
 fn requests_that_cannot_be_read_are_answered() {
     let dir = directory("mcp-reading");

@@ -10,6 +10,6 @@ mod keyring;
 mod login;
 mod mcp;
 mod reload;
-mod repeat;
-mod skipped;
+mod run_gateway;
+mod skipped_entries;
 mod state;

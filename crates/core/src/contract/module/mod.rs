@@ -11,6 +11,9 @@
 //!
 //! Values are copied whole (§3.5), see [`value`](crate::value). Functions are numbers here; the host's driver has the
 //! functions themselves. The numbers below [`FIRST_FUNCTION`] are those of the captured console and of `report`.
+//!
+//! `link_error` comes from the step that failed, before anything of the program runs, or from a missing export, never from what an
+//! error says.
 
 mod request;
 mod result;

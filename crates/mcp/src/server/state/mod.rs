@@ -11,7 +11,8 @@
 //! | `named.rs` | the snippets that a program names |
 //!
 //! By default each session has a state of its own, which ends with it: no client reads what another one keeps.
-//! [`StateOptions::shared`] replaces that by one state for all clients.
+//! [`StateOptions::shared`] replaces that by one state for all clients. A client with a token of its own has its own state in both
+//! cases.
 
 mod checker;
 mod memory;

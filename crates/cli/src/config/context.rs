@@ -1,0 +1,131 @@
+//! The environment, files and values of inputs with which a configuration is read. Values of inputs are stored, or asked for.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use execbox_mcp::config::{Context, Input, MAX_ENV_FILE, Unavailable};
+
+use crate::config::files::Files;
+use crate::config::inputs::InputStore;
+use crate::files::private_file::PrivateError;
+use crate::files::source;
+use crate::prompt::{Attended, PromptError, Terminal};
+
+/// Why an input has no value.
+#[derive(Debug, thiserror::Error)]
+enum InputError {
+    #[error(transparent)]
+    Store(#[from] PrivateError),
+    #[error(transparent)]
+    Prompt(#[from] PromptError),
+    #[error("none is stored, and there is no terminal to ask; run `execbox tools --config {file}` in a terminal once")]
+    NoTerminal { file: String },
+}
+
+/// Directories of a workspace in which clients keep their files.
+const CLIENT_DIRECTORIES: [&str; 5] = [".vscode", ".cursor", ".zed", ".gemini", ".codex"];
+
+/// The context of one file.
+pub(crate) struct FileContext<'a> {
+    file: &'a Path,
+    attended: Attended,
+    /// Whether Ctrl-C was pressed at a question. Further questions are not asked then.
+    interrupted: Cell<bool>,
+    /// The inputs that were looked up, each of which is asked for once.
+    inputs: RefCell<HashMap<String, Result<String, Unavailable>>>,
+    /// The files that are read, including those of `envFile`.
+    files: RefCell<Files>,
+}
+
+impl<'a> FileContext<'a> {
+    pub(crate) fn new(file: &'a Path, attended: Attended, files: Files) -> Self {
+        let (interrupted, inputs) = (Cell::new(false), RefCell::default());
+        Self { file, attended, interrupted, inputs, files: RefCell::new(files) }
+    }
+
+    /// The files that were read, including those of `envFile`.
+    pub(crate) fn into_files(self) -> Files {
+        self.files.into_inner()
+    }
+
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupted.get()
+    }
+
+    /// The canonical path of the file, by which values are stored. `None` for pipes and for paths that are not UTF-8.
+    fn key(&self) -> Option<String> {
+        let path = fs::canonicalize(self.file).ok()?;
+        if path.is_file() { path.into_os_string().into_string().ok() } else { None }
+    }
+
+    fn value(&self, input: &Input) -> Result<String, InputError> {
+        let store = InputStore::of_user()?;
+        let key = self.key();
+        let stored = key.as_deref().map(|key| store.get(key, &input.id)).transpose()?.flatten();
+        let stored = stored.or_else(|| self.files.borrow().answer(self.file, &input.id));
+        if let Some(value) = stored.filter(|value| input.accepts(value)) {
+            return Ok(value);
+        }
+        if self.is_interrupted() {
+            return Err(PromptError::Interrupted.into());
+        }
+        let file = self.file.display().to_string();
+        let Some(mut terminal) = Terminal::open(self.attended) else { return Err(InputError::NoTerminal { file }) };
+        let value = terminal.ask(input, &file).inspect_err(|error| {
+            self.interrupted.set(matches!(error, PromptError::Interrupted));
+        })?;
+        let stored = key.map(|key| store.set(&key, &input.id, &value));
+        if !matches!(stored, Some(Ok(()))) {
+            self.files.borrow_mut().keep_answer(self.file, &input.id, value.clone());
+        }
+        if let Some(stored) = stored {
+            let note = match stored {
+                Ok(()) => format!("execbox: stored in {}", store.path().display()),
+                Err(error) => format!("execbox: not stored: {error}"),
+            };
+            terminal.note(&note).map_err(PromptError::Io)?;
+        }
+        Ok(value)
+    }
+}
+
+impl Context for FileContext<'_> {
+    fn variable(&self, name: &str) -> Option<String> {
+        env::var(name).ok()
+    }
+
+    fn file_name(&self) -> Option<String> {
+        Some(self.file.display().to_string())
+    }
+
+    /// The parent of one of [`CLIENT_DIRECTORIES`] if the file is in it, else the current directory.
+    fn workspace_folder(&self) -> Option<PathBuf> {
+        let file = std::path::absolute(self.file).ok()?;
+        let directory = file.parent()?;
+        let is_of_client = |path: &Path| CLIENT_DIRECTORIES.iter().any(|name| path.file_name() == Some(name.as_ref()));
+        // The directory as it is written, and without links and `..`.
+        let directories = [Some(directory.to_owned()), fs::canonicalize(directory).ok()];
+        let found = directories.into_iter().flatten().find(|path| is_of_client(path));
+        match found.as_deref().and_then(Path::parent) {
+            Some(workspace) => Some(fs::canonicalize(workspace).unwrap_or_else(|_| workspace.to_owned())),
+            None => env::current_dir().ok(),
+        }
+    }
+
+    fn user_home(&self) -> Option<PathBuf> {
+        env::home_dir().filter(|path| path.is_absolute())
+    }
+
+    fn env_file(&self, path: &Path) -> Result<String, Unavailable> {
+        self.files.borrow_mut().record(path);
+        source::read_regular(path, MAX_ENV_FILE).map_err(|error| Unavailable(error.to_string()))
+    }
+
+    fn input(&self, input: &Input) -> Result<String, Unavailable> {
+        let find = || self.value(input).map_err(|error| Unavailable(error.to_string()));
+        self.inputs.borrow_mut().entry(input.id.clone()).or_insert_with(find).clone()
+    }
+}

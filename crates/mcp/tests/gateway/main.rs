@@ -1,0 +1,32 @@
+//! Both sides of MCP in one process: clients and servers of rmcp over duplex streams, with the real engine between.
+
+mod approvals;
+mod changed_tools;
+mod children;
+mod compressed;
+mod configured_servers;
+mod connections;
+mod fakes;
+mod features;
+mod hostile;
+mod http;
+mod layouts;
+mod login_site;
+mod logins;
+mod many_clients;
+mod mutated_traffic;
+mod named_clients;
+mod nonconforming_servers;
+mod oauth;
+mod protocol_versions;
+mod remote;
+mod resources;
+mod result_shapes;
+mod round_trips;
+mod server;
+mod server_requests;
+mod sse;
+mod state;
+mod tls;
+mod unreadable_messages;
+mod upstream;

@@ -1,4 +1,0 @@
-import { console } from './mine.js';
-var input = 1;
-{ function getMessage() {} }
-export { console, input };

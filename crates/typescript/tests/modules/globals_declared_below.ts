@@ -1,3 +1,0 @@
-console.log(input);
-var input = 1;
-function console() {}

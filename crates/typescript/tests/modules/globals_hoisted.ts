@@ -1,2 +1,0 @@
-if (a) { var input = 1; }
-input;

@@ -1,4 +1,0 @@
-type A = typeof console;
-let x: typeof input;
-interface getMessage {}
-export default x;

@@ -1,2 +1,0 @@
-console.log(input);
-export default () => getMessage();

@@ -1,2 +1,0 @@
-using a = open();
-await using b = open();

@@ -1,2 +1,0 @@
-const a = 1;
-export default a;

@@ -1,2 +1,0 @@
-export enum E { A }
-export enum E { B = 1 }

@@ -1,2 +1,0 @@
-namespace N { export const a = 1 }
-export import b = N.a;

@@ -1,2 +1,0 @@
-type A = 1;
-interface B {}

@@ -1,1 +1,0 @@
-export default a?.b!.c?.[0]!(1 as any);

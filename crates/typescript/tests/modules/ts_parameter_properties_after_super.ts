@@ -1,8 +1,0 @@
-class A {}
-export class B extends A {
-  y = this.x;
-  constructor(public x: number) {
-    super();
-    use(this.x);
-  }
-}

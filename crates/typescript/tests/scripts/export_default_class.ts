@@ -1,1 +1,0 @@
-export default class Foo { x = 1 }

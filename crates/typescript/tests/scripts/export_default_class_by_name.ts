@@ -1,2 +1,0 @@
-class Foo {}
-export default Foo;

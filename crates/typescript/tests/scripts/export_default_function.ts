@@ -1,2 +1,0 @@
-export default async function main() { return helper(); }
-function helper() { return 1; }

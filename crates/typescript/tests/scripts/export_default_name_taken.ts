@@ -1,2 +1,0 @@
-const _default = 1, _default2 = 2;
-export default _default + _default2;

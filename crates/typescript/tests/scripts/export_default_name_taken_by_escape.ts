@@ -1,2 +1,0 @@
-const \u005fdefault = 1;
-export default 2;

@@ -1,3 +1,0 @@
-export default await f();
-const late = 1;
-late;

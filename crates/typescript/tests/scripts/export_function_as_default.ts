@@ -1,2 +1,0 @@
-function main() { return 1; }
-export { main as default };

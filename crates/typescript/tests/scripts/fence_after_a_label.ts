@@ -1,5 +1,0 @@
-Solution:
-```ts
-let a: number = `1`.length; a
-```
-Done

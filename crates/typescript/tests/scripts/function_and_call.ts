@@ -1,2 +1,0 @@
-async function main() { return 1; }
-main();

@@ -1,2 +1,0 @@
-#!/usr/bin/env node
-1 + 1

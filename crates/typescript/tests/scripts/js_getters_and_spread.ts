@@ -1,1 +1,0 @@
-({ get a() { return 1 }, ...b, ['c' + d]: e, async *f() {} })

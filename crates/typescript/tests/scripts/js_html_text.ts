@@ -1,1 +1,0 @@
-'</script>' + `</script>` + String.raw`</script>`

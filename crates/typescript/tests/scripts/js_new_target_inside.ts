@@ -1,2 +1,0 @@
-function F() { return new.target }
-new F()

@@ -1,3 +1,0 @@
-var arguments_ = 010;
-with (o) { x }
-delete y;

@@ -1,4 +1,0 @@
-{
-  using x = f();
-  await using y = g();
-}

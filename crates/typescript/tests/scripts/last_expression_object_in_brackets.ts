@@ -1,2 +1,0 @@
-const total = 3;
-({ total, when: 'now' });

@@ -1,2 +1,0 @@
-const who = 'you';
-`hello ${who}`

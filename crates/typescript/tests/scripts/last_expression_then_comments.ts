@@ -1,3 +1,0 @@
-1 + 1 // two
-/* yes, two */
-// really

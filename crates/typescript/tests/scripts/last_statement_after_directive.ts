@@ -1,2 +1,0 @@
-"use strict";
-const a = 1;

@@ -1,3 +1,0 @@
-5
-enum A { B = 1 }
-export namespace C { export const d = 2 }

@@ -1,6 +1,0 @@
-main()
-
-async function main() { return 1; }
-function* other() {}
-interface Later {}
-declare const z: number;

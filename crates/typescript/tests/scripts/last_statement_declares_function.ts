@@ -1,2 +1,0 @@
-main();
-function main() { return 1; }

@@ -1,1 +1,0 @@
-if (a) if (b) 1; else 2

@@ -1,4 +1,0 @@
-out: {
-  if (x) break out;
-  5;
-}

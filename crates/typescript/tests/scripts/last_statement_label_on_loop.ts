@@ -1,3 +1,0 @@
-out: for (;;) {
-  break out;
-}

@@ -1,3 +1,0 @@
-for (const x of [1, 2]) {
-  x;
-}

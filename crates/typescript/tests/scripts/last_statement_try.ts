@@ -1,7 +1,0 @@
-try {
-  await risky();
-} catch (error) {
-  ({ failed: error.message });
-} finally {
-  cleanUp();
-}

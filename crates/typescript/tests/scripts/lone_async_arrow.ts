@@ -1,4 +1,0 @@
-async () => {
-  const x = await a.b();
-  return x;
-}

@@ -1,6 +1,0 @@
-// Get the thing.
-'use strict';
-(async () => {
-  return 1;
-});
-// done

@@ -1,1 +1,0 @@
-async (): Promise<number> => { return 1 as number; }

@@ -1,1 +1,0 @@
-async (input) => input

@@ -1,1 +1,0 @@
-(async function main() { return 1; })

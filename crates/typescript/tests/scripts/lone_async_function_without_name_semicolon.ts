@@ -1,2 +1,0 @@
-// why not
-async function () { return 1; }; // ok

@@ -1,1 +1,0 @@
-(async function* () { yield 1; })

@@ -1,3 +1,0 @@
-interface Hit { id: string }
-type Hits = Hit[];
-async function main(): Promise<Hits> { return []; }

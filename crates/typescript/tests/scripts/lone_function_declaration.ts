@@ -1,1 +1,0 @@
-function main() { return 1; };

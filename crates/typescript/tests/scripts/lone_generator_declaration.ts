@@ -1,1 +1,0 @@
-function* numbers() { yield 1; }

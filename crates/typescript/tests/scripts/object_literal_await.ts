@@ -1,1 +1,0 @@
-{ hits: await search.find({ q: 1 }) }

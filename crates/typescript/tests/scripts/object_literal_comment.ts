@@ -1,2 +1,0 @@
-// the answer
-{ answer: 42 } // there

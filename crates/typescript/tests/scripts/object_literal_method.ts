@@ -1,1 +1,0 @@
-{ greet() { return 'hi' } }

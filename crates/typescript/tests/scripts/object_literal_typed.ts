@@ -1,1 +1,0 @@
-{ a: 1 as number, b: <string>x }

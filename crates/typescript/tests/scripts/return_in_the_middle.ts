@@ -1,3 +1,0 @@
-const a = await f();
-if (!a) return null;
-a.value

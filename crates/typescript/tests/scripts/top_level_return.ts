@@ -1,2 +1,0 @@
-if (x) return 'early';
-return 'late';

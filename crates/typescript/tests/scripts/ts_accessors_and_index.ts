@@ -1,2 +1,0 @@
-class A { [key: string]: unknown; static { 1 } }
-new A()

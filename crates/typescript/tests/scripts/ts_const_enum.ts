@@ -1,2 +1,0 @@
-const enum E { A = 1, B = A * 2 }
-E.B

@@ -1,2 +1,0 @@
-declare const input: number[];
-export default input

@@ -1,2 +1,0 @@
-enum Color { Red, Green = 'g', Blue = 1 << 2, Next }
-Color.Red

@@ -1,3 +1,0 @@
-1;
-enum A { X }
-enum A { Y = 1 }

@@ -1,2 +1,0 @@
-export default interface I {}
-3

@@ -1,2 +1,0 @@
-const id = <T,>(x: T): T => x;
-id<number>(1)

@@ -1,3 +1,0 @@
-namespace N { export const x = 1 }
-import y = N.x;
-y

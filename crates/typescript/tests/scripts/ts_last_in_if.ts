@@ -1,1 +1,0 @@
-if (x as boolean) { y as number } else { <any>z }

@@ -1,5 +1,0 @@
-namespace N {
-  export const x = 1;
-  export namespace M { export const y = 2; }
-}
-N.x

@@ -1,2 +1,0 @@
-5;
-namespace T { export interface A {} type B = A }

@@ -1,1 +1,0 @@
-function f(this: Window, a: number) { return a }
