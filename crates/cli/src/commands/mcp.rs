@@ -283,8 +283,10 @@ const MAX_DEPTH: usize = 2;
 enum McpError {
     #[error("{NOTHING_TO_SERVE}")]
     NothingToServe,
-    #[error("no MCP server left: every configured server is disabled, of another project, or execbox itself")]
+    #[error("no MCP server left: every configured server is disabled or of another project")]
     AllServersSkipped,
+    #[error("no MCP server left: {}", servers::OF_CLIENT)]
+    OnlyItself,
     #[error("the configuration starts execbox recursively: remove the server that starts `execbox mcp`")]
     Recursion,
     #[error("duplicate tool name {0:?}: the names of the gateway's tools must differ")]
@@ -367,6 +369,7 @@ impl Job {
         let policy = PolicySource::read(&arguments.policy, &loaded, &stubs)?;
         if config.servers.is_empty() && stubs.is_empty() && !config.skipped.iter().any(|s| s.reason.is_failure()) {
             return Err(match servers::none(&arguments.servers) {
+                _ if servers::is_of_client(config) => McpError::OnlyItself.into(),
                 _ if !config.skipped.is_empty() => McpError::AllServersSkipped.into(),
                 ServersError::None => McpError::NothingToServe.into(),
                 empty => empty.into(),

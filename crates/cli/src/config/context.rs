@@ -1,7 +1,7 @@
 //! The environment, files and values of inputs with which a configuration is read. Values of inputs are stored, or asked for.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,6 +28,15 @@ enum InputError {
 /// Directories of a workspace in which clients keep their files.
 const CLIENT_DIRECTORIES: [&str; 5] = [".vscode", ".cursor", ".zed", ".gemini", ".codex"];
 
+/// What the values of configurations depend on, beside the files.
+#[derive(Debug, Default)]
+pub(crate) struct Needs {
+    /// The names of variables of the environment.
+    pub(crate) variables: BTreeSet<String>,
+    /// The files with values that depend on the current directory.
+    pub(crate) files_of_directory: BTreeSet<String>,
+}
+
 /// The context of one file.
 pub(crate) struct FileContext<'a> {
     file: &'a Path,
@@ -38,16 +47,20 @@ pub(crate) struct FileContext<'a> {
     inputs: RefCell<HashMap<String, Result<String, Unavailable>>>,
     /// The files that are read, including those of `envFile`.
     files: RefCell<Files>,
+    needs: RefCell<Needs>,
 }
 
 impl<'a> FileContext<'a> {
     pub(crate) fn new(file: &'a Path, attended: Attended, files: Files) -> Self {
         let (interrupted, inputs) = (Cell::new(false), RefCell::default());
-        Self { file, attended, interrupted, inputs, files: RefCell::new(files) }
+        Self { file, attended, interrupted, inputs, files: RefCell::new(files), needs: RefCell::default() }
     }
 
-    /// The files that were read, including those of `envFile`.
-    pub(crate) fn into_files(self) -> Files {
+    /// Adds what the values depend on to `needs`. Returns the files that were read, including those of `envFile`.
+    pub(crate) fn finish(self, needs: &mut Needs) -> Files {
+        let own = self.needs.into_inner();
+        needs.variables.extend(own.variables);
+        needs.files_of_directory.extend(own.files_of_directory);
         self.files.into_inner()
     }
 
@@ -94,7 +107,9 @@ impl<'a> FileContext<'a> {
 
 impl Context for FileContext<'_> {
     fn variable(&self, name: &str) -> Option<String> {
-        env::var(name).ok()
+        let value = env::var(name).ok()?;
+        self.needs.borrow_mut().variables.insert(name.to_owned());
+        Some(value)
     }
 
     fn file_name(&self) -> Option<String> {
@@ -109,10 +124,11 @@ impl Context for FileContext<'_> {
         // The directory as it is written, and without links and `..`.
         let directories = [Some(directory.to_owned()), fs::canonicalize(directory).ok()];
         let found = directories.into_iter().flatten().find(|path| is_of_client(path));
-        match found.as_deref().and_then(Path::parent) {
-            Some(workspace) => Some(fs::canonicalize(workspace).unwrap_or_else(|_| workspace.to_owned())),
-            None => env::current_dir().ok(),
+        if let Some(workspace) = found.as_deref().and_then(Path::parent) {
+            return Some(fs::canonicalize(workspace).unwrap_or_else(|_| workspace.to_owned()));
         }
+        self.needs.borrow_mut().files_of_directory.insert(self.file.display().to_string());
+        env::current_dir().ok()
     }
 
     fn user_home(&self) -> Option<PathBuf> {

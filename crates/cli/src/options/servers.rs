@@ -19,7 +19,7 @@ use execbox_mcp::config::{
 use execbox_mcp::servers::{ServerState, Servers, Status, Update};
 use execbox_mcp::upstream::{LineSink, UpstreamOptions, Warning};
 
-use crate::config::context::FileContext;
+use crate::config::context::{FileContext, Needs};
 use crate::config::files::Files;
 use crate::config::logins::LoginStore;
 use crate::error::CliError;
@@ -196,6 +196,7 @@ pub(crate) struct Loaded {
     /// A line for each key without effect, or for several ones.
     pub(crate) ignored: Vec<String>,
     pub(crate) files: Files,
+    pub(crate) needs: Needs,
     /// The file of each server; `None` for those of `--server`.
     pub(crate) sources: Vec<Option<PathBuf>>,
 }
@@ -268,7 +269,7 @@ fn read_file(loaded: &mut Loaded, path: &Path, purpose: Purpose) -> Result<(), S
     let before = loaded.config.ignored.len();
     let read = loaded.config.read(&text, &context);
     let is_interrupted = context.is_interrupted();
-    loaded.files = context.into_files();
+    loaded.files = context.finish(&mut loaded.needs);
     if is_interrupted {
         return Err(ServersError::Interrupted);
     }
@@ -380,6 +381,11 @@ pub(crate) fn none(arguments: &ServerArguments) -> ServersError {
     if files.is_empty() { ServersError::None } else { ServersError::Empty { files } }
 }
 
+/// Whether a configuration is that of a client that starts execbox.
+pub(crate) fn is_of_client(config: &Config) -> bool {
+    config.skipped.iter().any(|skipped| skipped.reason == SkipReason::SelfReference)
+}
+
 /// The first mistake in an entry, unless `before` skips the entry for a mistake, too: then no server is lost.
 pub(crate) fn new_mistake(config: &Config, before: &Config) -> Option<ServersError> {
     let mistake = |skipped: &Skipped| match &skipped.reason {
@@ -464,11 +470,18 @@ pub(crate) fn used_namespaces(config: &Config, code: &str, is_of_gateway: bool) 
 /// Prints the entries that were skipped for a mistake, and of the servers whose namespaces `is_needed` selects those that failed
 /// and what is not used. Returns whether there is one that failed or was skipped.
 pub(crate) fn print_failures(servers: &Servers, is_needed: impl Fn(&str) -> bool) -> bool {
+    let is_skipped = |status: &Status| matches!(status.state, ServerState::Skipped { .. });
     let mut states = servers.status();
-    states.retain(|status| matches!(status.state, ServerState::Skipped { .. }) || is_needed(&status.namespace));
+    let has_none = states.iter().all(is_skipped);
+    states.retain(|status| is_skipped(status) || is_needed(&status.namespace));
     let failures: Vec<_> = states.iter().map(state_line).filter(|(_, is_failure)| *is_failure).collect();
     for (line, _) in &failures {
         report::warn(line);
+    }
+    let is_itself =
+        |status: &Status| matches!(status.state, ServerState::Skipped { reason: SkipReason::SelfReference });
+    if has_none && states.iter().any(is_itself) {
+        report::warn(&OF_CLIENT);
     }
     for (line, _) in states.iter().flat_map(note_lines) {
         report::warn(&line);
@@ -553,6 +566,10 @@ pub(crate) fn is_unmatched(pattern: &Pattern, servers: &Servers, stubs: &[Provid
 pub(crate) fn all_providers(stubs: &[Provider], servers: &Servers) -> Vec<Provider> {
     stubs.iter().cloned().chain(servers.providers()).collect()
 }
+
+/// What to do about an entry that starts execbox itself.
+pub(crate) const OF_CLIENT: &str =
+    "this is the configuration of a client that starts execbox: copy the servers for execbox to a new file";
 
 /// The environment variable with the [`depth`] of a started server. A configuration may start execbox recursively in ways that
 /// reading it does not show.

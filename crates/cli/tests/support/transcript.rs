@@ -9,16 +9,22 @@ use std::process::{Child, Command, Output, Stdio};
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_execbox");
 
-/// A command with its standard input.
+/// A command with its standard input, and variables of its environment.
 #[derive(Debug)]
 pub(crate) struct Typed {
     arguments: Vec<String>,
     stdin: String,
+    env: Vec<(&'static str, String)>,
 }
 
 impl Typed {
     pub(crate) fn new(arguments: &[&str]) -> Self {
-        Self { arguments: arguments.iter().map(ToString::to_string).collect(), stdin: String::new() }
+        Self { arguments: arguments.iter().map(ToString::to_string).collect(), stdin: String::new(), env: Vec::new() }
+    }
+
+    pub(crate) fn env(mut self, name: &'static str, value: &str) -> Self {
+        self.env.push((name, value.to_owned()));
+        self
     }
 
     pub(crate) fn stdin(self, text: &str) -> Self {
@@ -31,6 +37,7 @@ impl Typed {
             .current_dir(dir)
             .env("NO_COLOR", "1")
             .env_remove("COLUMNS")
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -165,7 +165,7 @@ impl<'a> Tables<'a> {
 
     /// The entries of all tables, in their order.
     fn located(&self, context: &dyn Context) -> Result<Vec<Located<'a>>, ConfigError> {
-        let workspace = context.workspace_folder();
+        let workspace = if self.projects.is_empty() { None } else { context.workspace_folder() };
         let project = workspace.as_deref().and_then(|workspace| self.project_of(workspace));
         let mut located = Vec::new();
         for table in &self.all {

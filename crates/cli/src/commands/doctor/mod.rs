@@ -1,6 +1,7 @@
 //! `execbox doctor`: tests the limits of this machine ([`limits`]), or the servers of a configuration ([`servers`], whose report
-//! [`report`] prints).
+//! [`report`] prints), and whether they work where a client starts them ([`client`]).
 
+mod client;
 mod limits;
 mod report;
 mod servers;

@@ -4,8 +4,8 @@ use std::io;
 
 use execbox_core::text::cut;
 
-use super::Mark;
 use super::servers::{Diagnosis, Entry, ServerReport};
+use super::{Mark, client};
 use crate::gateway::running::State;
 use crate::options::servers::tools_of;
 use crate::output::report;
@@ -36,7 +36,7 @@ pub(super) fn print(diagnosis: &Diagnosis) -> io::Result<()> {
     report::print_lines(&lines)
 }
 
-fn verdict(Diagnosis { ok, servers, .. }: &Diagnosis) -> String {
+fn verdict(Diagnosis { ok, servers, depends_on_directory, .. }: &Diagnosis) -> String {
     let skipped = servers.iter().filter(|server| server.mark() == Mark::Skipped).count();
     let used = servers.len() - skipped;
     let failed = servers.iter().filter(|server| server.is_failure).count();
@@ -48,7 +48,8 @@ fn verdict(Diagnosis { ok, servers, .. }: &Diagnosis) -> String {
         (used, failed) => format!("{failed} of {used} servers cannot be used"),
     };
     let mark = if *ok { Mark::Passed } else { Mark::Failed };
-    format!("{} {text}", Colors::of_stdout().paint(mark.style(), mark.symbol()))
+    let place = if *ok && *depends_on_directory { ", from the current directory: see the warnings" } else { "" };
+    format!("{} {text}{place}", Colors::of_stdout().paint(mark.style(), mark.symbol()))
 }
 
 impl ServerReport {
@@ -110,13 +111,19 @@ fn warning(indent: &str, text: &str) -> String {
     format!("{indent}{prefix} {}", safe_line(&cut(text, MAX_LINE)))
 }
 
-fn entry_lines(entry: &Entry) -> io::Result<[String; 4]> {
-    Ok([
+fn entry_lines(entry: &Entry) -> io::Result<Vec<String>> {
+    let mut lines = vec![
         String::new(),
         "Entry for the configuration of your client, instead of these servers:".to_owned(),
         format!("  {}", safe_json(&entry.text()?)),
         "  (VS Code: \"servers\" instead of \"mcpServers\")".to_owned(),
-    ])
+    ];
+    if entry.env.values().any(|value| value == client::VALUE) {
+        lines.push(
+            "  (write the values of \"env\": a desktop client does not have the variables of your shell)".to_owned(),
+        );
+    }
+    Ok(lines)
 }
 
 /// The indentation of lines below that of a server: to its name.

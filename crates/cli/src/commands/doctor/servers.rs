@@ -1,6 +1,6 @@
 //! The servers of a configuration: starts each of them, and says what is wrong and what helps.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ use execbox_mcp::servers::{ServerState, Servers, Status};
 use execbox_mcp::upstream::{FailurePlace, ServerFailure, UpstreamOptions};
 use serde::Serialize;
 
+use super::client::{self, is_relative};
 use super::report::{print, print_json};
 use crate::config::files;
 use crate::error::{CommandError, SystemError};
@@ -28,8 +29,12 @@ use crate::process::interrupt;
 pub(super) struct Diagnosis {
     /// Whether a server is ready, and none failed or was skipped for a mistake.
     pub(super) ok: bool,
-    /// What is wrong with the files: keys without effect, with their positions, and secrets that other users can read.
+    /// What is wrong with the files: keys without effect, with their positions, secrets that other users can read, and values that
+    /// depend on the current directory.
     pub(super) warnings: Vec<String>,
+    /// Whether something begins at the current directory, so that a server may fail where its client starts it.
+    #[serde(skip)]
+    pub(super) depends_on_directory: bool,
     pub(super) servers: Vec<ServerReport>,
     /// `None` if no server is ready, or if the configuration is a pipe or the file of a client that starts execbox.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,6 +80,9 @@ pub(super) struct ServerReport {
 pub(super) struct Entry {
     pub(super) command: String,
     pub(super) args: Vec<String>,
+    /// See [`client::environment`].
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) env: BTreeMap<String, String>,
 }
 
 /// Starts the servers, each of which has `timeout` until it is ready, and prints the report.
@@ -117,9 +125,12 @@ async fn diagnose(loaded: &Loaded, arguments: &ServerArguments, timeout: Duratio
     servers.close().await;
     let is_ready = tested.iter().any(|server| server.state == State::Ready);
     let has_failures = tested.iter().any(|server| server.is_failure);
-    let entry = if is_ready { Entry::new(arguments, config, &servers) } else { None };
-    let warnings = loaded.ignored.iter().cloned().chain(readable_secrets(loaded)).collect();
-    Diagnosis { ok: is_ready && !has_failures, warnings, servers: tested, entry }
+    let entry = if is_ready { Entry::new(arguments, loaded, &servers) } else { None };
+    let dependent: Vec<_> = client::dependent_files(loaded).collect();
+    let is_dependent = |server: &ServerConfig| !client::relative_paths(server).is_empty();
+    let depends_on_directory = !dependent.is_empty() || config.servers.iter().any(is_dependent);
+    let warnings = loaded.ignored.iter().cloned().chain(readable_secrets(loaded)).chain(dependent).collect();
+    Diagnosis { ok: is_ready && !has_failures, warnings, depends_on_directory, servers: tested, entry }
 }
 
 /// Waits until each server is ready or has failed. Returns how long that took, in the order of the configuration.
@@ -202,9 +213,7 @@ fn remedy(status: &Status, server: Option<&ServerConfig>, options: &str) -> Opti
         {
             "relative paths begin at the current directory: write an absolute path"
         }
-        (ServerState::Skipped { reason: SkipReason::SelfReference }, _) => {
-            "this is the configuration of a client that starts execbox: copy the servers for execbox to a new file"
-        }
+        (ServerState::Skipped { reason: SkipReason::SelfReference }, _) => servers::OF_CLIENT,
         _ => return None,
     };
     Some(remedy.to_owned())
@@ -217,20 +226,10 @@ fn warnings(server: &ServerConfig, status: &Status) -> Vec<String> {
     if alone != status.namespace {
         warnings.push(format!("the namespace `{alone}` is that of another server: rename one of them"));
     }
-    if let Transport::Stdio { command, directory: None, .. } = &server.transport
-        && matches!(status.state, ServerState::Ready { .. })
-        && command.contains('/')
-        && is_relative(command)
-    {
-        warnings.push(
-            "the path of `command` begins at the current directory, which clients choose: make it absolute".to_owned(),
-        );
+    if matches!(status.state, ServerState::Ready { .. }) {
+        warnings.extend(client::relative_paths(server));
     }
     warnings
-}
-
-fn is_relative(path: &str) -> bool {
-    Path::new(path).is_relative()
 }
 
 /// The command without arguments, or the origin of the URL. Arguments, paths and user names may be secrets.
@@ -268,24 +267,29 @@ fn readable_secrets(loaded: &Loaded) -> Vec<String> {
 }
 
 impl Entry {
-    fn new(arguments: &ServerArguments, config: &Config, servers: &Servers) -> Option<Self> {
-        let is_of_client = config.skipped.iter().any(|skipped| skipped.reason == SkipReason::SelfReference);
-        if is_of_client || arguments.has_pipe() {
+    fn new(arguments: &ServerArguments, loaded: &Loaded, started: &Servers) -> Option<Self> {
+        if servers::is_of_client(&loaded.config) || arguments.has_pipe() {
             return None;
         }
         let command = env::current_exe().ok()?.into_os_string().into_string().ok()?;
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let options = [arguments.sources(absolute), arguments.selection()].concat();
-        let options = options.into_iter().map(|text| servers.secrets().redact(text));
-        Some(Self { command, args: ["mcp".to_owned()].into_iter().chain(options).collect() })
+        let options = options.into_iter().map(|text| started.secrets().redact(text));
+        let args = ["mcp".to_owned()].into_iter().chain(options).collect();
+        Some(Self { command, args, env: client::environment(loaded) })
     }
 
     /// The configuration of a client with this entry, in one line.
     pub(super) fn text(&self) -> io::Result<String> {
-        let command = serde_json::to_string(&self.command)?;
-        let args: Vec<_> = self.args.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
-        let args = args.join(", ");
-        Ok(format!("{{ \"mcpServers\": {{ \"execbox\": {{ \"command\": {command}, \"args\": [{args}] }} }} }}"))
+        let json = |text: &String| serde_json::to_string(text);
+        let (command, args) =
+            (json(&self.command)?, self.args.iter().map(json).collect::<Result<Vec<_>, _>>()?.join(", "));
+        let env = self.env.iter().map(|(name, value)| Ok(format!("{}: {}", json(name)?, json(value)?)));
+        let env = match env.collect::<io::Result<Vec<_>>>()? {
+            env if env.is_empty() => String::new(),
+            env => format!(", \"env\": {{ {} }}", env.join(", ")),
+        };
+        Ok(format!("{{ \"mcpServers\": {{ \"execbox\": {{ \"command\": {command}, \"args\": [{args}]{env} }} }} }}"))
     }
 }
 

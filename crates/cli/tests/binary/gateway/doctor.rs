@@ -84,6 +84,30 @@ fn the_entry_for_the_client_has_absolute_paths_and_all_options() {
     insta::assert_snapshot!(shown(&dir, &commands));
 }
 
+/// A server that is ready here, and the environment in which a client starts it otherwise.
+const HERE_ONLY: &str = r#"{
+  "mcpServers": {
+    "argument": { "command": "sh", "args": ["./fake.sh", "a"] },
+    "directory": { "command": "sh", "args": ["fake.sh", "a"], "cwd": "." },
+    "workspace": { "command": "sh", "args": ["${workspaceFolder}/fake.sh", "a"] },
+    "variable": { "command": "sh", "args": ["/dir/fake.sh", "a"], "env": { "TOKEN": "${EXECBOX_TEST_TOKEN}" } },
+    "path": { "command": "fake", "args": ["/dir/fake.sh", "a"] }
+  }
+}"#;
+
+#[test]
+fn what_a_client_starts_in_another_place_is_reported() {
+    let dir = place("doctor-client", &[]);
+    let here = dir.to_str().unwrap();
+    fs::write(dir.join("servers.json"), HERE_ONLY.replace("/dir", here)).unwrap();
+    let path = format!("{here}:/usr/bin:/bin");
+    let typed = |arguments| Typed::new(arguments).env("EXECBOX_TEST_TOKEN", "ghp_A1b2C3d4e5F6").env("PATH", &path);
+    let commands = [&["doctor", "--config", "servers.json"][..], &["doctor", "--config", "servers.json", "--json"]];
+    let shown = shown(&dir, &commands.map(typed));
+    assert!(!shown.contains("ghp_"), "{shown}");
+    insta::assert_snapshot!(shown);
+}
+
 #[test]
 fn a_configuration_without_usable_servers_is_an_error() {
     let itself = r#""execbox": { "command": "execbox", "args": ["mcp", "--config", "x"] }"#;
@@ -105,6 +129,10 @@ fn a_configuration_without_usable_servers_is_an_error() {
         &["doctor", "--config", "missing.json"],
         &["doctor", "--allow", "ready.*"],
         &["doctor", "--config", "client.json", "--verbose"],
+        &["tools", "--config", "itself.json"],
+        &["types", "--config", "itself.json"],
+        &["run", "--config", "itself.json", "-e", "1"],
+        &["mcp", "--config", "itself.json"],
     ];
     insta::assert_snapshot!(shown(&dir, &commands.map(Typed::new)));
 }
