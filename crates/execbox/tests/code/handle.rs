@@ -421,7 +421,7 @@ fn log_limits(max_log_lines: usize, max_log_chars: usize) -> Limits {
 }
 
 fn sink_panics(executor: &Arc<dyn Executor>) {
-    let options = options().on_report(|_| panic!("at /home/secret/sink.rs"));
+    let options = options().on_report(|_| execbox_testkit::crash("at /home/secret/sink.rs"));
     let result = RUNTIME.block_on(async { executor.run_code("report(1); report(2); export default 3", options).await });
     let result = result.to_json().unwrap();
     assert_eq!((&result["result"], &result["reports"]), (&json!(3), &json!([1, 2])));

@@ -131,7 +131,7 @@ pub(crate) fn tools(calls: &Calls) -> Provider {
         }
     });
     let fail = Tool::new("fail", async |_, _| Err(ToolError::new("the disk is full")));
-    let crash = Tool::new("crash", async |_, _| panic!("at /home/secret/tool.rs"));
+    let crash = Tool::new("crash", async |_, _| execbox_testkit::crash("at /home/secret/tool.rs"));
     let wrong = Tool::new("wrong", async |_, _| Ok(json!({ "count": "many" })));
     let deep = Tool::new("deep", async |_, _| Ok((0..200).fold(json!(1), |inner, _| json!([inner]))));
     let proto = Tool::new("proto", async |_, _| Ok(json!({ "__proto__": { "admin": true }, "then": "a word" })));

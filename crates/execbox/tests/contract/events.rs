@@ -192,7 +192,8 @@ fn several_observers(executor: &Arc<dyn Executor>, accepts: Accepts) {
     };
     let (first, last) = (Recorder::default(), Recorder::default());
     let request = ExecuteRequest::new(code).provider(tools(&Calls::default())).limits(generous_limits());
-    let request = request.observer(first.observer()).observer(Observer::new(|_| panic!("a bug of the observer")));
+    let request =
+        request.observer(first.observer()).observer(Observer::new(|_| execbox_testkit::crash("a bug of the observer")));
     let result = RUNTIME.block_on(executor.execute(request.observer(last.observer())));
     assert_eq!(result.outcome, Ok(Some(json!(1))));
     assert_eq!(first.texts().len(), 6);
