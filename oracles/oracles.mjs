@@ -14,6 +14,7 @@ import { availableParallelism } from 'node:os';
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
 import { checkNames, contractsOf, readCases } from './lib/cases.mjs';
 import { differences } from './lib/compare.mjs';
 import { runOnNode } from './lib/reference.mjs';
@@ -24,15 +25,8 @@ const source = process.env.SOURCE ?? here;
 const execbox = process.env.EXECBOX ?? 'execbox';
 const LANES = Math.min(2, availableParallelism());
 
-const args = process.argv.slice(2);
-const verbose = args.includes('--verbose');
-const option = (name) => (args.includes(name) ? args[args.indexOf(name) + 1] : undefined);
-const only = option('--only');
-const engine = option('--engine') ?? 'quickjs';
-const record = args.includes('--record');
-const all = args.includes('--all');
-const columns = args.includes('--list-columns');
-const chosen = args.filter((arg, index) => !arg.startsWith('--') && !['--only', '--engine'].includes(args[index - 1]));
+const { values: options, positionals: chosen } = argumentsOf(process.argv.slice(2));
+const { verbose, only, engine, record, all, 'list-columns': columns } = options;
 
 const files = (name) => readdirSync(join(here, name)).filter((file) => file.endsWith('.cases')).sort()
   .map((file) => join(here, name, file));
@@ -51,6 +45,24 @@ const oracles = {
   libraries: { cases: async () => (await import('./libraries/bundle.mjs')).cases() },
   test262: { cases: async () => (await import('./test262/cases.mjs')).cases({ all }), partial: !all },
 };
+
+const unknown = chosen.filter((name) => !(name in oracles));
+if (unknown.length > 0) fail(`unknown oracle: ${unknown.join(', ')}; there are: ${Object.keys(oracles).join(', ')}`);
+
+function argumentsOf(args) {
+  const options = Object.fromEntries(['verbose', 'record', 'all', 'list-columns'].map((name) => [name, { type: 'boolean' }]));
+  Object.assign(options, { only: { type: 'string' }, engine: { type: 'string', default: 'quickjs' } });
+  try {
+    return parseArgs({ args, options, allowPositionals: true });
+  } catch (error) {
+    return fail(error.message);
+  }
+}
+
+function fail(message) {
+  console.error(`error: ${message}`);
+  process.exit(2);
+}
 
 // Gives every item to `work`, some at a time; the results in order.
 async function inLanes(items, work) {
@@ -156,6 +168,7 @@ for (const { name, count, runs, equal, expected, failures, seconds } of table) {
   console.log(`| ${name} | ${count} | ${runs} | ${equal} | ${expected} | ${failures} | ${seconds} |`);
 }
 console.log(`${passed} passed, ${failed} failed`);
+if (passed + failed === 0) fail('no case is selected');
 process.exitCode = failed > 0 ? 1 : 0;
 
 // Writes where node and execbox place each error to positions/table.md.

@@ -18,7 +18,7 @@ import { hostile, work } from "./lib/work.mjs";
 const here = fileURLToPath(new URL(".", import.meta.url));
 const resultsFile = join(here, "results.json");
 
-const { values: options, positionals } = parseArgs({
+const { values: options, positionals } = argumentsOf({
   allowPositionals: true,
   options: {
     v8: { type: "string" },
@@ -31,6 +31,15 @@ const { values: options, positionals } = parseArgs({
     "only-program": { type: "string" },
   },
 });
+
+function argumentsOf(config) {
+  try {
+    return parseArgs(config);
+  } catch (error) {
+    console.error(`error: ${error.message}`);
+    return process.exit(2);
+  }
+}
 
 if (options.check || options.tables) {
   const results = JSON.parse(readFileSync(resultsFile, "utf8"));
