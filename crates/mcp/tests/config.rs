@@ -51,11 +51,16 @@ fn check(directory: &str, read: fn(&str) -> String) -> usize {
     for file in &files {
         let text = fs::read_to_string(&file.path).unwrap();
         let actual = |Case { title, head, .. }: &Case| format!("=== {title}\n{head}\n---\n{}", read(head));
-        let actual = file.cases.iter().map(actual).collect::<Vec<_>>().join("\n");
+        let actual: Vec<_> = file.cases.iter().map(actual).collect();
         if env::var_os("UPDATE").is_some() {
-            fs::write(&file.path, &actual).unwrap();
-        } else if actual != text {
-            wrong.push(format!("{}:\n{actual}", file.path.display()));
+            fs::write(&file.path, actual.join("\n")).unwrap();
+        } else if actual.join("\n") != text {
+            let others = actual.into_iter().filter(|case| !text.contains(case));
+            wrong.push(format!(
+                "{}: other results, which UPDATE=1 accepts:\n{}",
+                file.path.display(),
+                others.collect::<String>()
+            ));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -70,8 +70,10 @@ fn check(path: &str, column: &str, known: &BTreeSet<String>) {
     let page = Page::read(path);
     let rows = page.tables.iter().find_map(|table| table.columns([column]));
     let rows = rows.unwrap_or_else(|| panic!("{path} has no table with a column {column:?}"));
-    let described = rows.iter().flat_map(|[cell]| code_in(cell)).map(str::to_owned).collect();
-    assert_eq!(known, &described, "{path}, {column}");
+    let described: BTreeSet<String> = rows.iter().flat_map(|[cell]| code_in(cell)).map(str::to_owned).collect();
+    let missing: Vec<_> = known.difference(&described).collect();
+    let unknown: Vec<_> = described.difference(known).collect();
+    assert!(missing.is_empty() && unknown.is_empty(), "{path}, {column}: missing {missing:?}, unknown {unknown:?}");
 }
 
 /// Checks that a page names these keys, alone or in a path of keys.
