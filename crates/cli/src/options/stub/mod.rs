@@ -1,6 +1,6 @@
-//! Stub tools: tools with canned answers, for trying programs and prompts without the real tools.
+//! Stub tools: tools with fixed answers, for trying programs and prompts without the real tools.
 //!
-//! Loading a file checks its shape, the schemas, and every canned result against the output schema of its tool. The library
+//! Loading a file checks its shape, the schemas, and every fixed result against the output schema of its tool. The library
 //! checks inputs at each call, as for any tool.
 
 mod file;
@@ -98,7 +98,7 @@ fn tool(name: &str, entry: ToolEntry) -> Result<Tool, ToolFault> {
         Err(error) => Err(ToolFault::Delay { text, error }),
     });
     let delay = delay.transpose()?;
-    let answers = canned_answers(entry.answers)?;
+    let answers = fixed_answers(entry.answers)?;
     if let Some(schema) = &entry.output {
         check_answers(&answers, schema)?;
     }
@@ -126,7 +126,7 @@ fn stub(name: &str, answers: Arc<[Answer]>, delay: Option<Duration>) -> Tool {
             match answers.iter().find(|answer| answer.matches(&input)) {
                 Some(Answer { outcome, .. }) => outcome.clone().map_err(ToolError::new),
                 None => Err(ToolError::new(format!(
-                    "{}.{} has no canned answer for the input {}",
+                    "{}.{} has no fixed answer for the input {}",
                     context.provider,
                     context.safe_name,
                     cut(&input.to_string(), MAX_CHARS)
@@ -136,7 +136,7 @@ fn stub(name: &str, answers: Arc<[Answer]>, delay: Option<Duration>) -> Tool {
     })
 }
 
-/// One canned answer.
+/// A fixed answer.
 #[derive(Debug)]
 struct Answer {
     /// The part that the input must contain; `None` matches every input.
@@ -151,7 +151,7 @@ impl Answer {
     }
 }
 
-fn canned_answers(entries: Vec<AnswerEntry>) -> Result<Vec<Answer>, ToolFault> {
+fn fixed_answers(entries: Vec<AnswerEntry>) -> Result<Vec<Answer>, ToolFault> {
     let answers = entries.into_iter().enumerate().map(|(number, entry)| {
         let outcome = match (entry.returns, entry.fails) {
             (Some(value), None) => Ok(value),
