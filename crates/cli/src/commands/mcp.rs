@@ -39,7 +39,7 @@ use crate::options::servers::{self, Loaded, Purpose, ServerArguments, ServersErr
 use crate::options::state::{self, StateFile};
 use crate::options::stub;
 use crate::options::token::{Role, TokenSource};
-use crate::options::units::Time;
+use crate::options::units::{Time, count};
 use crate::output::report;
 use crate::process::descriptors;
 use crate::process::interrupt;
@@ -82,7 +82,7 @@ pub(crate) struct Arguments {
     policy: PolicyArguments,
 
     /// Refuse calls that are not approved within TIME; until then, the time limits of the program are paused
-    #[arg(long, value_name = "TIME", help_heading = "Approvals", hide_short_help = true, default_value_t = Time(APPROVAL_TIMEOUT))]
+    #[arg(long, value_name = "TIME", help_heading = "Approvals", hide_short_help = true, allow_negative_numbers = true, default_value_t = Time(APPROVAL_TIMEOUT))]
     approval_timeout: Time,
 
     /// Serve many clients over HTTP at ADDRESS: `127.0.0.1:8080`; port 0 selects a free port
@@ -110,11 +110,11 @@ pub(crate) struct Arguments {
     /// Keep at most COUNT connections
     ///
     /// At most half of them are streams of messages, and a quarter requests in progress.
-    #[arg(long, value_name = "COUNT", requires = "http", help_heading = "HTTP", hide_short_help = true, default_value_t = MAX_CONNECTIONS)]
+    #[arg(long, value_name = "COUNT", requires = "http", help_heading = "HTTP", hide_short_help = true, allow_negative_numbers = true, value_parser = count::<NonZero<usize>>, default_value_t = MAX_CONNECTIONS)]
     max_connections: NonZero<usize>,
 
     /// Keep at most COUNT sessions of clients; a further one ends one that is not in use, or is refused
-    #[arg(long, value_name = "COUNT", requires = "http", help_heading = "HTTP", hide_short_help = true, default_value_t = MAX_SESSIONS)]
+    #[arg(long, value_name = "COUNT", requires = "http", help_heading = "HTTP", hide_short_help = true, allow_negative_numbers = true, value_parser = count::<NonZero<usize>>, default_value_t = MAX_SESSIONS)]
     max_sessions: NonZero<usize>,
 
     /// Select the tools that clients see
@@ -170,7 +170,7 @@ pub(crate) struct Arguments {
     max_timeout: Time,
 
     /// Run at most N programs at once, on workers or in processes of their own; further ones wait
-    #[arg(long, value_name = "N", help_heading = "Limits", hide_short_help = true, default_value_t = MAX_PROGRAMS)]
+    #[arg(long, value_name = "N", help_heading = "Limits", hide_short_help = true, allow_negative_numbers = true, value_parser = count::<NonZero<usize>>, default_value_t = MAX_PROGRAMS)]
     max_programs: NonZero<usize>,
 
     #[command(flatten)]

@@ -22,7 +22,7 @@ use crate::options::engine::{Engine, RunnerEngine};
 use crate::options::jail::RunnerJailArguments;
 use crate::options::limits::{LimitArguments, OfHosts};
 use crate::options::token::{Role, TokenSource};
-use crate::options::units::{Size, Time};
+use crate::options::units::{Size, Time, count};
 use crate::output::report;
 use crate::process::interrupt;
 
@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     token_file: Option<PathBuf>,
 
     /// Serve at most COUNT hosts at once; further hosts wait
-    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, requires = "listen", default_value_t = ListenOptions::default().max_connections)]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, requires = "listen", value_parser = count::<usize>, default_value_t = ListenOptions::default().max_connections)]
     max_connections: usize,
 
     /// Close a connection on which no program has run for TIME
@@ -73,7 +73,7 @@ pub(crate) struct Arguments {
     engine: Engine,
 
     /// With `--engine v8`, keep COUNT isolates ready for programs to come [default: 1]
-    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, hide_short_help = true)]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, value_parser = count::<usize>, hide_short_help = true)]
     warm: Option<usize>,
 
     /// Test that the limits work in a process like this one, print what is enforced, and exit

@@ -13,6 +13,7 @@ use crate::error::{CliError, CommandError, SystemError};
 use crate::exit::Exit;
 use crate::options::servers::{self, Purpose, ServerArguments, tools_of};
 use crate::options::stub;
+use crate::options::units::count;
 use crate::output::report;
 use crate::output::style;
 use crate::output::table::{Cell, Table};
@@ -31,7 +32,7 @@ pub(crate) struct Arguments {
     namespace: Option<String>,
 
     /// Print at most COUNT tools
-    #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, value_parser = count::<usize>)]
     limit: Option<usize>,
 
     /// Print one line of JSON, with signatures
@@ -67,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     print_table(&find(arguments, &loaded.providers)).map_err(SystemError::Output)?;
     if !all.is_empty() {
         if is_list {
-            report::note(&count(&all));
+            report::note(&total(&all));
         }
     } else if !loaded.has_failures {
         report::note(&"no matching tools");
@@ -203,7 +204,7 @@ fn print_table(found: &[FoundTool]) -> io::Result<()> {
 }
 
 /// The number of tools, and that of each namespace if there are several: `14 tools: shop 8, time 6`.
-fn count(found: &[FoundTool]) -> String {
+fn total(found: &[FoundTool]) -> String {
     let mut namespaces: Vec<(&str, usize)> = Vec::new();
     for tool in found {
         match namespaces.iter_mut().find(|(name, _)| *name == tool.namespace) {

@@ -9,7 +9,7 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use execbox::{Limits, ListenOptions};
 use execbox_core::program::{Amount, Limit, Unit, Wire};
 
-use crate::options::units::{Size, Time};
+use crate::options::units::{Size, Time, count};
 
 /// The default of the timeout of programs of a gateway. Longer than that of others, because tools may be remote.
 pub(crate) const GATEWAY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -129,7 +129,7 @@ fn argument<O: LimitOptions>(limit: &Limit, option: String) -> Arg {
     let (unit, parser) = match limit.unit {
         Unit::Time => ("TIME", ValueParser::from(value_parser!(Time))),
         Unit::Size => ("SIZE", value_parser!(Size).into()),
-        Unit::Count => ("COUNT", value_parser!(u64).into()),
+        Unit::Count => ("COUNT", count::<u64>.into()),
     };
     let arg = Arg::new(limit.field).long(option).value_name(unit).value_parser(parser).help_heading(O::HEADING);
     let arg = arg.hide_short_help(!matches!(limit.field, "timeout" | "memory_bytes"));

@@ -1,4 +1,4 @@
-//! Durations and sizes, in the notation of options and files.
+//! Durations, sizes and counts, in the notation of options and files.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,6 +24,24 @@ pub(crate) enum UnitError {
     Size,
     #[error("too large")]
     TooLarge,
+}
+
+/// The error of an option that takes a whole number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum CountError {
+    #[error("expected a whole number of at least {min}")]
+    NotWhole { min: u8 },
+    #[error("expected a whole number of at most {}", u64::MAX)]
+    TooLarge,
+}
+
+/// The value parser of options that take a whole number: a `u64`, a `usize` or a `NonZero`.
+pub(crate) fn count<T: FromStr>(text: &str) -> Result<T, CountError> {
+    let min = u8::from("0".parse::<T>().is_err());
+    text.parse().map_err(|_| match plain_number(text) {
+        Some(Err(_)) => CountError::TooLarge,
+        _ => CountError::NotWhole { min },
+    })
 }
 
 impl Size {
@@ -84,6 +102,8 @@ impl fmt::Display for Size {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZero;
+
     use super::*;
 
     #[test]
@@ -114,6 +134,17 @@ mod tests {
         for text in ["99999999999999999999", "99999999999EiB"] {
             assert_eq!(text.parse::<Size>(), Err(UnitError::TooLarge), "{text}");
         }
+    }
+
+    #[test]
+    fn counts() {
+        assert_eq!((count("0"), count("12")), (Ok(0_usize), Ok(12_u64)));
+        for text in ["", "-1", "1.5", "ten", "1e3", "1 000"] {
+            assert_eq!(count::<u64>(text), Err(CountError::NotWhole { min: 0 }), "{text}");
+            assert_eq!(count::<NonZero<usize>>(text), Err(CountError::NotWhole { min: 1 }), "{text}");
+        }
+        assert_eq!(count::<NonZero<usize>>("0"), Err(CountError::NotWhole { min: 1 }));
+        assert_eq!(count::<usize>("99999999999999999999"), Err(CountError::TooLarge));
     }
 
     #[test]

@@ -76,6 +76,26 @@ fn mistakes_get_a_hint() {
 }
 
 #[test]
+fn numbers_out_of_bounds_are_rejected_with_their_bounds() {
+    let dir = directory("command-line-numbers");
+    let huge = "99999999999999999999";
+    let commands: [&[&str]; 11] = [
+        &["tools", "--limit", "-1"],
+        &["run", "-e", "1", "--max-calls", "1.5"],
+        &["run-code", "-e", "1", "--max-log-lines", huge],
+        &["mcp", "--max-programs", "0"],
+        &["mcp", "--max-programs", "-1"],
+        &["mcp", "--http", "127.0.0.1:0", "--max-connections", "many"],
+        &["mcp", "--http", "127.0.0.1:0", "--max-sessions", huge],
+        &["runner", "--listen", "unix:none.sock", "--max-connections", "-1"],
+        &["runner", "--listen", "unix:none.sock", "--max-calls", "1e3"],
+        &["runner", "--engine", "v8", "--warm", "1.0"],
+        &["conform", "--jobs", "0", "--list"],
+    ];
+    insta::assert_snapshot!(transcript(&dir, &commands.map(Typed::new)));
+}
+
+#[test]
 fn output_is_colored_where_the_user_wants_it() {
     let is_colored = |arguments: &[&str], variables: &[(&str, &str)]| {
         let mut command = Command::new(BINARY);

@@ -32,6 +32,7 @@ use self::subject::{ExecutorName, Subject};
 use crate::error::{CliError, CommandError, SystemError};
 use crate::exit::Exit;
 use crate::options::engine::Engine;
+use crate::options::units::count;
 use crate::output::progress::Progress;
 use crate::output::report as output;
 use crate::process::interrupt;
@@ -89,7 +90,7 @@ pub(crate) struct Arguments {
     probe_memory: Option<Held>,
 
     /// How many of them
-    #[arg(long, hide = true, default_value = "1")]
+    #[arg(long, hide = true, default_value = "1", value_parser = count::<usize>)]
     probe_count: usize,
 }
 

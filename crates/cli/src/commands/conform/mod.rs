@@ -47,6 +47,7 @@ use self::verdict::Played;
 use crate::error::{CliError, CommandError, SystemError, reason};
 use crate::exit::Exit;
 use crate::options::executor::token_source;
+use crate::options::units::count;
 use crate::output::progress::Progress;
 
 /// Test a runner against the specification of its protocol
@@ -98,7 +99,7 @@ pub(crate) struct Arguments {
     json: bool,
 
     /// Play COUNT cases at once
-    #[arg(long, value_name = "COUNT", default_value = "4", allow_negative_numbers = true)]
+    #[arg(long, value_name = "COUNT", default_value = "4", allow_negative_numbers = true, value_parser = count::<NonZeroUsize>)]
     jobs: NonZeroUsize,
 
     /// Multiply all time limits by FACTOR, for a slow runner
