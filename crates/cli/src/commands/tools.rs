@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use execbox::declarations;
 use execbox::{CancellationToken, Provider};
+use execbox_core::hint;
 use execbox_mcp::server::{Catalog, FoundTool, Query, UnavailableNamespace};
 use execbox_mcp::upstream::UpstreamOptions;
 
@@ -94,6 +95,24 @@ impl Loaded {
         Err(unavailable.cloned().map_or_else(unknown, NamespaceError::Unavailable))
     }
 
+    /// Checks the name of a namespace, or of a tool: `NAMESPACE.TOOL`.
+    pub(super) fn check_name(&self, name: &str) -> Result<(), NamespaceError> {
+        let Some((namespace, tool)) = name.split_once('.') else { return self.check_namespace(name) };
+        self.check_namespace(namespace)?;
+        let is_named = |provider: &&Provider| provider.name() == namespace;
+        let Some(provider) = self.providers.iter().find(is_named) else { return Ok(()) };
+        let mut tools = provider.signatures().map(|one| one.safe_name);
+        if provider.safe_name(tool).is_some() || tools.any(|known| known == tool) {
+            return Ok(());
+        }
+        let near = hint::near(tool, provider.signatures().map(|one| one.safe_name));
+        let hint = match near {
+            Some(near) => format!("did you mean \"{namespace}.{near}\"?"),
+            None => format!("`execbox tools --namespace {namespace}` lists those that exist"),
+        };
+        Err(NamespaceError::UnknownTool { name: name.to_owned(), hint })
+    }
+
     pub(super) fn exit(&self) -> Exit {
         if self.has_failures { Exit::ProgramFailed } else { Exit::Success }
     }
@@ -104,6 +123,8 @@ impl Loaded {
 pub(super) enum NamespaceError {
     #[error("unknown namespace {name:?}: expected {}", one_of(.known))]
     Unknown { name: String, known: Vec<String> },
+    #[error("unknown tool {name:?}; {hint}")]
+    UnknownTool { name: String, hint: String },
     #[error("{0}")]
     Unavailable(UnavailableNamespace),
 }

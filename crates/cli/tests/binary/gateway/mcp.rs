@@ -57,6 +57,9 @@ fn tools_and_types() {
         with(&["tools", "--namespace", "three"]),
         with(&["types", "one", "--allow", "one.hello"]),
         with(&["types", "server-two"]),
+        with(&["types", "one.hello", "server_two.hello"]),
+        with(&["types", "one.helo"]),
+        with(&["types", "one.goodbye"]),
         Typed::new(&["tools", "--server", "a b=sh fake.sh 'my name'", "--allow", "a_b.hello"]),
         Typed::new(&["run", "--server", "it=sh fake.sh 'my name'", "-e", "await it.hello()"]),
         Typed::new(&[
