@@ -36,6 +36,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// List the calls, as without a command
+    List,
     /// Show calls as they arrive, and ask about each at a terminal; ends with Ctrl-C
     Watch,
     /// Show calls with all of their arguments
@@ -104,7 +106,7 @@ impl CliError for UnknownApproval {}
 
 pub(crate) fn run(arguments: Arguments) -> Result<Exit, CommandError> {
     match arguments.command {
-        None => list(arguments.json),
+        None | Some(Command::List) => list(arguments.json),
         Some(Command::Show { id }) => show(&id),
         Some(Command::Approve { calls, always: true, yes, .. }) => decide(&calls, |id| approve_always(id, yes)),
         Some(Command::Approve { calls, later, .. }) => {

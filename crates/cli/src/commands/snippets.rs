@@ -37,6 +37,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
+    /// List the snippets, as without a command
+    List,
     /// Print the code of a snippet
     Show {
         /// The name of the snippet
@@ -84,7 +86,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         None => &whole,
     };
     let text = match &arguments.action {
-        None => list(file, arguments.json),
+        None | Some(Action::List) => list(file, arguments.json),
         Some(Action::Show { name }) => show(file, path, name, arguments.json),
         Some(Action::Delete { name }) => delete(file, path, name),
     };

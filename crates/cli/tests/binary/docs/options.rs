@@ -16,11 +16,12 @@ use std::process::Command;
 use super::page::{Page, Passage, code_in};
 
 /// The commands of the binary.
-const COMMANDS: [&str; 24] = [
+const COMMANDS: [&str; 26] = [
     "",
     "approvals",
     "approvals approve",
     "approvals deny",
+    "approvals list",
     "approvals show",
     "approvals watch",
     "bench",
@@ -36,6 +37,7 @@ const COMMANDS: [&str; 24] = [
     "runner",
     "snippets",
     "snippets delete",
+    "snippets list",
     "snippets show",
     "status",
     "tools",

@@ -96,7 +96,9 @@ async fn calls_wait_for_an_approval() {
     let greeting = "await snippets.greet()";
     run_with(&session, greeting, move || _ = approvals(&here, &["approve", &only_pending(&here)])).await;
 
-    assert_eq!(text(approvals(&dir, &[]).stderr), "execbox: no call waits for approval\n");
+    for list in [&[][..], &["list"]] {
+        assert_eq!(text(approvals(&dir, list).stderr), "execbox: no call waits for approval\n");
+    }
     let (stderr, code) = session.end().await;
     assert_eq!(code, Some(0));
     assert!(stderr.contains(&format!("warning: one.hello waits for approval: execbox approvals approve {pid}.1\n")));

@@ -48,6 +48,7 @@ async fn snippets_are_listed_shown_and_deleted() {
     let commands = [
         Typed::new(&["snippets", "--help"]),
         snippets(&[]),
+        snippets(&["list"]),
         snippets(&["--json"]),
         snippets(&["show", "openOrders"]),
         snippets(&["show", "openOrders", "--json"]),
