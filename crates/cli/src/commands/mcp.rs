@@ -291,8 +291,8 @@ enum McpError {
     Recursion,
     #[error("duplicate tool name {0:?}: the names of the gateway's tools must differ")]
     DuplicateToolName(String),
-    #[error("--log-file: {}", reason(.0))]
-    LogFile(io::Error),
+    #[error("--log-file {}: {}", path.display(), reason(.error))]
+    LogFile { path: PathBuf, error: io::Error },
     #[error("--http: {}", http_reason(.0))]
     Http(HttpError),
     #[error("--result-types state: there is no file; add `--state FILE`")]
@@ -304,6 +304,10 @@ impl CliError for McpError {}
 const NOTHING_TO_SERVE: &str = "no MCP server given: use `execbox mcp --config FILE`, where FILE is the configuration of \
     your MCP client or contains { \"mcpServers\": { \"NAME\": { \"command\": \"PROGRAM\", \"args\": [\"…\"] } } }, or \
     `execbox mcp --server 'NAME=PROGRAM ARGUMENTS'` (see `--help`)";
+
+fn open_log(path: PathBuf) -> Result<LogFile, McpError> {
+    LogFile::open(&path).map_err(|error| McpError::LogFile { path, error })
+}
 
 fn http_reason(error: &HttpError) -> String {
     match error {
@@ -385,7 +389,7 @@ impl Job {
             Ok::<_, ClientsError>((file, clients))
         });
         let clients = clients.transpose()?;
-        let log = arguments.log_file.as_deref().map(LogFile::open).transpose().map_err(McpError::LogFile)?;
+        let log = arguments.log_file.map(open_log).transpose()?;
         let lines = Lines { quiet: arguments.quiet, log: log.map(Arc::new) };
         let sources = Arc::new(Sources { arguments: arguments.servers, stubs });
         let (state, result_types, verbose) = (arguments.state, arguments.result_types, arguments.verbose);

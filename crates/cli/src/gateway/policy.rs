@@ -57,8 +57,8 @@ pub(crate) enum PolicyError {
     Pattern(ServersError),
     #[error("invalid --ask {text:?}: expected {}{}", ask_forms(.servers), did_you_mean(*.near))]
     Ask { text: String, servers: Vec<String>, near: Option<&'static str> },
-    #[error("--audit-log: {}", reason(.0))]
-    AuditLog(#[from] io::Error),
+    #[error("--audit-log {}: {}", path.display(), reason(.error))]
+    AuditLog { path: PathBuf, error: io::Error },
     #[error("--audit-log: {0}")]
     AuditLogOwnership(#[from] OwnershipError),
 }
@@ -266,13 +266,14 @@ struct AuditLog(Mutex<File>);
 impl AuditLog {
     /// Opens the file. Other users cannot change it, but can read it if its user permits that.
     fn open(path: &Path) -> Result<Self, PolicyError> {
+        let failed = |error| PolicyError::AuditLog { path: path.to_owned(), error };
         if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-            return Err(io::Error::other("not a file").into()); // Opening a pipe would wait for its reader.
+            return Err(failed(io::Error::other("not a file"))); // Opening a pipe would wait for its reader.
         }
-        let shown = path;
-        let path = ownership::resolve_file(path)?;
-        ownership::check_file(&path, shown, Access::Unchangeable)?;
-        Ok(Self(Mutex::new(File::options().append(true).create(true).mode(0o600).open(path)?)))
+        let resolved = ownership::resolve_file(path)?;
+        ownership::check_file(&resolved, path, Access::Unchangeable)?;
+        let file = File::options().append(true).create(true).mode(0o600).open(resolved);
+        file.map(|file| Self(Mutex::new(file))).map_err(failed)
     }
 
     fn add(&self, record: &AuditRecord<'_>, client: Option<&str>, secrets: &Secrets) -> io::Result<()> {

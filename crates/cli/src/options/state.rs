@@ -56,15 +56,20 @@ impl From<ThreadError> for StateFileError {
 
 /// Why the file of `--state` cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("--state {path}: {error}")]
-pub(crate) struct StateOptionError {
-    path: String,
-    error: StateFileError,
+pub(crate) enum StateOptionError {
+    /// The error names the path, or the part of it that is at fault.
+    #[error("--state: {0}")]
+    Ownership(OwnershipError),
+    #[error("--state {path}: {error}")]
+    File { path: String, error: StateFileError },
 }
 
 impl StateOptionError {
     pub(crate) fn new(path: &Path, error: StateFileError) -> Self {
-        Self { path: path.display().to_string(), error }
+        match error {
+            StateFileError::Ownership(error) => Self::Ownership(error),
+            error => Self::File { path: path.display().to_string(), error },
+        }
     }
 }
 

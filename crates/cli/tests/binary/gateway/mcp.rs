@@ -190,6 +190,8 @@ fn bad_input() {
         mcp(&["--server", "a=b", "--http", "nowhere"]),
         mcp(&["--server", "a=b", "--http", "127.0.0.1:0", "--allow-origin", "example.com/x"]),
         mcp(&["--server", "shop=b", "--tools", "tools.json"]),
+        mcp(&["--server", "a=b", "--log-file", "none/log.txt"]),
+        mcp(&["--server", "a=b", "--audit-log", "."]),
         Typed::new(&["tools"]),
         Typed::new(&["tools", "--server", "a=b", "--limit", "all"]),
         Typed::new(&["types"]),
