@@ -203,7 +203,7 @@ limits! {
     /// Memory that the program may use at once beyond its initial realm, in bytes. Default 64 MiB.
     memory_bytes: u64 = 64 << 20 => {
         name: "memory", unit: Size, wire: Wire::Always("memoryLimitBytes"),
-        option: "memory", effect: "Stop the program if it uses more memory than SIZE: `64MiB`, `1GB`; a plain number is bytes",
+        option: "memory", effect: "Stop the program if it uses more memory than SIZE: `64MiB`, `1GB`",
         stops_after: |_, _| None,
     }
 
@@ -285,7 +285,7 @@ limits! {
     /// The most bytes of the source of a script, and of each module. Default 4 MiB.
     max_source_bytes: usize = 4 << 20 => {
         name: "source", unit: Size, wire: Wire::IfSet("maxSourceBytes"),
-        option: "max-source", effect: "Reject sources, and modules, that are longer than SIZE; a plain number is bytes",
+        option: "max-source", effect: "Reject sources, and modules, that are longer than SIZE: `1MiB`",
         stops_after: |_, _| None,
     }
 }

@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_keyring: bool,
 
-    /// Fail if the login is not complete within TIME: `2m`; a plain number is milliseconds
+    /// Fail if the login is not complete within TIME: `2m`
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, default_value_t = Time(TIMEOUT))]
     timeout: Time,
 

@@ -161,7 +161,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", help_heading = "Client tools", hide_short_help = true, value_parser = tool_name, default_value_t = ServerOptions::default().call_name)]
     call_name: String,
 
-    /// Stop code after TIME, including the time of its tool calls: `2s`, `1m`; a plain number is milliseconds
+    /// Stop code after TIME, including the time of its tool calls: `2s`, `1m`
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, help_heading = "Limits", default_value_t = Time(GATEWAY_TIMEOUT))]
     timeout: Time,
 

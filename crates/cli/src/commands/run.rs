@@ -80,7 +80,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", help_heading = "MCP servers")]
     tools: Vec<PathBuf>,
 
-    /// Stop the program after TIME: `2s`, `500ms`; a plain number is milliseconds [default: 5s; with `--gateway` 30s]
+    /// Stop the program after TIME: `2s`, `500ms` [default: 5s; with `--gateway` 30s]
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, help_heading = "Limits")]
     timeout: Option<Time>,
 

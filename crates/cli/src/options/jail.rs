@@ -10,7 +10,7 @@ use execbox::{Probe, RunnerCommand, RunnerProcessOptions};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::options::engine::{RunnerEngine, own_runner};
-use crate::options::units::Size;
+use crate::options::units::{Size, UnitError};
 use crate::output::report;
 
 /// The jail options of a process that is a runner.
@@ -23,8 +23,8 @@ pub(crate) struct RunnerJailArguments {
     #[arg(long, value_name = "MODE", default_value_t = Mode::default())]
     jail: Mode,
 
-    /// Limit the memory of the process to SIZE; a plain number is bytes [default: 4GiB without `--listen`]
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
+    /// Limit the memory of the process to SIZE; a plain number, as hosts pass it, is bytes [default: 4GiB without `--listen`]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = size_or_bytes)]
     jail_memory: Option<Size>,
 
     /// Print what is enforced to standard error
@@ -34,6 +34,11 @@ pub(crate) struct RunnerJailArguments {
     /// Instead of serving, try something that the jail refuses: report, file, socket, process, thread, memory or growth
     #[arg(long, value_name = "ATTEMPT", hide = true, conflicts_with = "listen")]
     probe: Option<Probe>,
+}
+
+/// A size. [`RunnerCommand`] passes numbers of bytes.
+fn size_or_bytes(text: &str) -> Result<Size, UnitError> {
+    text.parse::<u64>().map(Size).or_else(|_| text.parse())
 }
 
 impl CliError for Incomplete {

@@ -1,6 +1,7 @@
 //! Durations, sizes and counts, in the notation of options and files.
 
 use std::fmt;
+use std::num::ParseIntError;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -8,11 +9,11 @@ use bytesize::ByteSize;
 use execbox_core::text::bytes_text;
 use humantime::DurationError;
 
-/// A duration: `2s`, `500ms`, `1m 30s`. A plain number is milliseconds.
+/// A duration: `2s`, `500ms`, `1m 30s`. Only zero needs no unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Time(pub(crate) Duration);
 
-/// A number of bytes: `64MiB` (powers of 1024), `64MB` (powers of 1000). A plain number is bytes.
+/// A number of bytes: `64MiB` (powers of 1024), `64MB` (powers of 1000). Only zero needs no unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size(pub(crate) u64);
 
@@ -22,6 +23,10 @@ pub(crate) enum UnitError {
     Duration,
     #[error("expected a number and a unit, such as `512KiB`, `64MiB` or `1GB`")]
     Size,
+    #[error("missing unit: use `{0}s` or `{0}ms`")]
+    TimeUnit(u64),
+    #[error("missing unit: use `{0}MiB`, or `{0}B` for bytes")]
+    SizeUnit(u64),
     #[error("too large")]
     TooLarge,
 }
@@ -56,8 +61,8 @@ impl FromStr for Time {
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let text = text.trim();
-        if let Some(milliseconds) = plain_number(text) {
-            return milliseconds.map(|milliseconds| Self(Duration::from_millis(milliseconds)));
+        if let Some(number) = plain_number(text) {
+            return zero(number, UnitError::TimeUnit).map(|()| Self(Duration::ZERO));
         }
         humantime::parse_duration(text).map(Self).map_err(|error| match error {
             DurationError::NumberOverflow => UnitError::TooLarge,
@@ -71,8 +76,12 @@ impl FromStr for Size {
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let text = text.trim();
-        if let Some(bytes) = plain_number(text) {
-            return bytes.map(Self);
+        if let Some(number) = plain_number(text) {
+            return zero(number, UnitError::SizeUnit).map(|()| Self(0));
+        }
+        // The parser takes fractions without a unit for bytes.
+        if !text.ends_with(|last: char| last.is_ascii_alphabetic()) {
+            return Err(UnitError::Size);
         }
         match text.parse::<ByteSize>().map_err(|_| UnitError::Size)?.as_u64() {
             // The parser saturates without an error.
@@ -82,10 +91,19 @@ impl FromStr for Size {
     }
 }
 
+/// Accepts a number without a unit if it is zero.
+fn zero(number: Result<u64, ParseIntError>, error: fn(u64) -> UnitError) -> Result<(), UnitError> {
+    match number {
+        Ok(0) => Ok(()),
+        Ok(number) => Err(error(number)),
+        Err(_) => Err(UnitError::TooLarge),
+    }
+}
+
 /// The number, if the text consists of digits alone; such a number can only be too large.
-fn plain_number(text: &str) -> Option<Result<u64, UnitError>> {
+fn plain_number(text: &str) -> Option<Result<u64, ParseIntError>> {
     let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    is_plain.then(|| text.parse().map_err(|_| UnitError::TooLarge))
+    is_plain.then(|| text.parse())
 }
 
 impl fmt::Display for Time {
@@ -109,13 +127,14 @@ mod tests {
     #[test]
     fn durations() {
         for (text, milliseconds) in
-            [("2s", 2000), ("500ms", 500), ("1m 30s", 90_000), ("2000", 2000), (" 1.5s ", 1500), ("0", 0)]
+            [("2s", 2000), ("500ms", 500), ("1m 30s", 90_000), (" 1.5s ", 1500), ("0", 0), ("0s", 0)]
         {
             assert_eq!(text.parse(), Ok(Time(Duration::from_millis(milliseconds))), "{text}");
         }
         for text in ["", "soon", "5 parsecs", "-5", "-5s", "1e3", "2 s s", "½s", "NaN"] {
             assert_eq!(text.parse::<Time>(), Err(UnitError::Duration), "{text}");
         }
+        assert_eq!("5".parse::<Time>(), Err(UnitError::TimeUnit(5)));
         for text in ["99999999999999999999", "99999999999999999999s", "999999999999999999years"] {
             assert_eq!(text.parse::<Time>(), Err(UnitError::TooLarge), "{text}");
         }
@@ -123,14 +142,20 @@ mod tests {
 
     #[test]
     fn sizes() {
-        for (text, size) in
-            [("64MiB", 64 << 20), ("64mib", 64 << 20), ("1 GB", 1_000_000_000), ("1.5KiB", 1536), ("4096", 4096)]
-        {
+        for (text, size) in [
+            ("64MiB", 64 << 20),
+            ("64mib", 64 << 20),
+            ("1 GB", 1_000_000_000),
+            ("1.5KiB", 1536),
+            ("4096B", 4096),
+            ("0", 0),
+        ] {
             assert_eq!(text.parse(), Ok(Size(size)), "{text}");
         }
-        for text in ["", "lots", "64 MiBs", "-1", "-1MiB", "1.2.3MB", "MiB"] {
+        for text in ["", "lots", "64 MiBs", "-1", "-1MiB", "1.2.3MB", "MiB", "64.5"] {
             assert_eq!(text.parse::<Size>(), Err(UnitError::Size), "{text}");
         }
+        assert_eq!("64".parse::<Size>(), Err(UnitError::SizeUnit(64)));
         for text in ["99999999999999999999", "99999999999EiB"] {
             assert_eq!(text.parse::<Size>(), Err(UnitError::TooLarge), "{text}");
         }

@@ -201,7 +201,7 @@ fn server(place: &Place, case: &Case) -> Ended {
         None => format!("evil={} {SERVER} {} {}", quoted(&program), quoted(&place.path), place.number),
     };
     let timeout = format!("{}ms", case.limits.timeout.as_millis());
-    let memory = case.limits.memory_bytes.to_string();
+    let memory = format!("{}B", case.limits.memory_bytes);
     let arguments = ["--server", &evil, "--timeout", &timeout, "--memory", &memory];
     let mut gateway = Gateway::start(&arguments, &case.arguments);
     let mut watch = Watch::start(gateway.process.id(), Some(&program));

@@ -112,7 +112,7 @@ fn failures_of_programs() {
         run(&["-e", "const fetched = await fetch('https://example.com')"]),
         run(&["-e", "() => 1; () => 2"]),
         run(&["-e", "console.log('on'); for (;;) {}", "--timeout", "500ms"]),
-        run(&["-e", "await new Promise(() => {})", "--timeout", "500"]),
+        run(&["-e", "await new Promise(() => {})", "--timeout", "500ms"]),
         run(&["-e", "const all = []; for (;;) all.push(new Array(1000).fill(all.length))", "--memory", "8MiB"]),
         // Both the timeout and the position are forged by the program, and neither is trusted.
         run(&["-e", "throw Object.assign(new Error('no\\n    at <script>:99:1'), { code: 'timeout' })"]),
@@ -137,7 +137,9 @@ fn bad_input() {
         run(&[]).stdin(""),
         run(&["-e", "1", "--timeout", "5 parsecs"]),
         run(&["-e", "1", "--timeout", "-5"]),
+        run(&["-e", "1", "--timeout", "5"]),
         run(&["-e", "1", "--timeout", "99999999999999999999"]),
+        run(&["-e", "1", "--memory", "64"]),
         run(&["-e", "1", "--memory", "64 MiBs"]),
         run(&["-e", "1", "--memory", "99999999999EiB"]),
         run(&["-e", "1", "--max-log-lines", "ten"]),
@@ -199,6 +201,7 @@ fn bad_tools_files() {
         ("both.json", stub_file("shop", r#"{ "find": { "answers": [{ "returns": 1, "fails": "no" }] } }"#)),
         ("twice.json", stub_file("shop", r#"{ "find": { "answers": [] }, "find": { "answers": [] } }"#)),
         ("delay.json", stub_file("shop", r#"{ "find": { "answers": [], "delay": "soon" } }"#)),
+        ("unit.json", stub_file("shop", r#"{ "find": { "answers": [], "delay": "20" } }"#)),
         ("input.json", stub_file("shop", r#"{ "find": { "input": { "type": "strin" }, "answers": [] } }"#)),
         ("output.json", stub_file("shop", r#"{ "find": { "output": { "type": "strin" }, "answers": [] } }"#)),
         (

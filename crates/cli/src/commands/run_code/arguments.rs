@@ -73,7 +73,7 @@ pub(crate) struct Arguments {
     #[arg(short, long)]
     pub(super) quiet: bool,
 
-    /// Terminate the run after TIME: `2s`, `500ms`; a plain number is milliseconds; `none` for no limit
+    /// Terminate the run after TIME: `2s`, `500ms`; `none` for no limit
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, help_heading = "Limits", default_value_t = Budget(Some(Limits::default().timeout)))]
     pub(super) timeout: Budget,
 

@@ -319,7 +319,7 @@ fn nobody_is_asked_without_a_terminal() {
             "invalid --ask \"destrctive\": expected destructive, writes, all or SERVER.TOOL, where SERVER is one of one; did you mean destructive?",
         ),
         (&["--always-allow", "x"], "invalid --always-allow \"x\": expected SERVER.TOOL, where SERVER is one of one"),
-        (&["--audit-log", "."], "--audit-log: not a file"),
+        (&["--audit-log", "."], "--audit-log .: not a file"),
     ] {
         let (code, stderr) = run(arguments);
         assert_eq!((code, stderr.trim_end()), (Some(2), &*format!("error: {expected}")));
