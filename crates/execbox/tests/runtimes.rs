@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use execbox::code::CodeExecutionOptions;
 use execbox::{
-    CheckOutcome, ErrorCode, ExecuteRequest, Executor, FallbackExecutor, InlineExecutor, ProcessExecutor,
+    CheckOutcome, CommandError, ErrorCode, ExecuteRequest, Executor, FallbackExecutor, InlineExecutor, ProcessExecutor,
     RemoteExecutor, RunnerCommand, WorkerExecutor,
 };
 use futures_util::FutureExt as _;
@@ -86,4 +86,20 @@ fn on_a_runtime_without_io_executors_of_this_process_work_and_others_fail() {
     for executor in elsewhere() {
         expect_error(Some(&runtime), &executor, NO_IO);
     }
+}
+
+/// Children would be runners inside a runtime, whose threads a jail must precede.
+#[test]
+fn a_program_that_serves_inside_a_runtime_cannot_be_its_own_runner() {
+    const NAME: &str = "a_program_that_serves_inside_a_runtime_cannot_be_its_own_runner";
+    let runtime = Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async { execbox::serve_if_runner() });
+    let error = RunnerCommand::this_program().unwrap_err();
+    assert!(matches!(error, CommandError::ServedInRuntime), "{error:?}");
+
+    // The child runs this test again, and ends at its call.
+    let this_program = std::env::current_exe().unwrap();
+    let child = std::process::Command::new(this_program).args(["execbox-runner", NAME]).output().unwrap();
+    let printed = String::from_utf8(child.stderr).unwrap();
+    assert_eq!((child.status.code(), printed), (Some(1), format!("execbox runner: {error}\n")));
 }

@@ -116,6 +116,10 @@ pub enum CommandError {
     /// This program has not called [`serve_if_runner`](crate::serve_if_runner): a child would run its `main` again.
     #[error("this program is not a runner yet; call execbox::serve_if_runner() first in main")]
     NotServed,
+    /// This program has called [`serve_if_runner`](crate::serve_if_runner) inside a tokio runtime, as under `#[tokio::main]`: a
+    /// child must be locked before the threads of the runtime are started.
+    #[error("{}", process::SERVED_IN_RUNTIME)]
+    ServedInRuntime,
 }
 
 impl RunnerCommand {
@@ -146,10 +150,13 @@ impl RunnerCommand {
     ///
     /// # Errors
     /// [`CommandError::NotServed`] if the program has called neither [`serve_if_runner`](crate::serve_if_runner) nor
-    /// [`serve_if_runner_with`](crate::serve_if_runner_with), or [`CommandError::OwnFile`].
+    /// [`serve_if_runner_with`](crate::serve_if_runner_with), [`CommandError::ServedInRuntime`] or
+    /// [`CommandError::OwnFile`].
     pub fn this_program() -> Result<Self, CommandError> {
-        if !process::serves_if_runner() {
-            return Err(CommandError::NotServed);
+        match process::serves() {
+            Some(true) => {}
+            Some(false) => return Err(CommandError::ServedInRuntime),
+            None => return Err(CommandError::NotServed),
         }
         let program = env::current_exe().map_err(CommandError::OwnFile)?;
         Ok(Self::new(program).arg(process::ARGUMENT))

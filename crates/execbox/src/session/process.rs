@@ -12,8 +12,7 @@ use std::io::{self, Write as _, stdin};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd as _;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 use std::{env, fs, process, thread};
 
@@ -21,6 +20,7 @@ use execbox_core::engine::{Engine, Guest, StartError};
 use execbox_core::language::{CompileLimits, Language};
 use execbox_core::program::Program;
 use execbox_jail::{Confined, Incomplete, Jail, Mode, Policy, Prepared, Report, Sockets};
+use tokio::runtime::Handle;
 
 use crate::events::Observation;
 use crate::request::ExecuteRequest;
@@ -38,18 +38,23 @@ const ORPHAN_GRACE: Duration = Duration::from_millis(1500);
 /// How many descriptors a listening runner needs beside those of its hosts, handshakes included.
 const OWN_DESCRIPTORS: u64 = 512;
 
-/// Whether this program has called [`serve_if_runner_with`]: its children serve, instead of running its `main` again.
-static SERVES: AtomicBool = AtomicBool::new(false);
+/// Set by the first call of [`serve_if_runner_with`]: whether children of this program can serve there, instead of running its
+/// `main` again. They cannot inside a runtime.
+static SERVES: OnceLock<bool> = OnceLock::new();
 
-/// Whether this program can be its own runner.
-pub(crate) fn serves_if_runner() -> bool {
-    SERVES.load(Ordering::Relaxed)
+/// Why children of this program cannot serve, if it calls [`serve_if_runner_with`] inside a runtime.
+pub(crate) const SERVED_IN_RUNTIME: &str =
+    "execbox::serve_if_runner() was called inside a runtime; call it first in main, before the runtime is made";
+
+/// Whether children of this program can serve; `None` if it has not called [`serve_if_runner_with`].
+pub(crate) fn serves() -> Option<bool> {
+    SERVES.get().copied()
 }
 
 /// Serves and exits if this process was started as a runner of its own program
 /// ([`RunnerCommand::this_program`](crate::RunnerCommand::this_program)); otherwise does nothing.
 ///
-/// Call it first in `main`, before opening files or starting threads:
+/// Call it first in `main`, before opening files, starting threads or making a tokio runtime:
 ///
 /// ```no_run
 /// # #[allow(clippy::needless_doctest_main)]
@@ -68,11 +73,19 @@ pub fn serve_if_runner() {
 
 /// [`serve_if_runner`] with another runner. `runner` must not start threads: it is called before the jail is closed.
 pub fn serve_if_runner_with(runner: impl FnOnce() -> io::Result<Runner>) {
-    SERVES.store(true, Ordering::Relaxed);
-    if env::args_os().nth(1).is_some_and(|first| first == ARGUMENT) {
-        let served = RunnerProcessOptions::parse(env::args().skip(2)).and_then(|options| serve(options, runner));
-        process::exit(i32::from(served.is_err()));
+    let is_in_runtime = Handle::try_current().is_ok();
+    let _ = SERVES.set(!is_in_runtime);
+    if env::args_os().nth(1).is_none_or(|first| first != ARGUMENT) {
+        return;
     }
+    let served = match is_in_runtime {
+        true => Err(io::Error::other(SERVED_IN_RUNTIME)),
+        false => RunnerProcessOptions::parse(env::args().skip(2)).and_then(|options| serve(options, runner)),
+    };
+    if let Err(error) = &served {
+        let _ = writeln!(io::stderr(), "execbox runner: {error}");
+    }
+    process::exit(i32::from(served.is_err()));
 }
 
 fn serve(options: RunnerProcessOptions, runner: impl FnOnce() -> io::Result<Runner>) -> io::Result<()> {
