@@ -1,7 +1,9 @@
 //! Rust types at the border of runs: arguments and results of host functions, reports, the value of a result.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 
+use anyhow::Context as _;
 use execbox::code::{Args, BigInt, CodeExecutionOptions, CodeExecutionResult, HostError, HostValue};
 use execbox::{Executor, InlineExecutor, Provider, Tool, ValueError};
 use serde::{Deserialize, Serialize};
@@ -42,6 +44,37 @@ async fn typed_host_functions_convert_their_argument_and_result() {
         "SerializationError: the result is not JSON: result is NaN; use null or a finite number",
     ]);
     assert_eq!(run(source, options).await.value(), Ok(expected));
+}
+
+#[tokio::test]
+async fn question_mark_converts_errors_boxed_errors_anyhow_and_texts() {
+    fn boxed() -> Result<u32, Box<dyn Error + Send + Sync>> {
+        Ok("x".parse()?)
+    }
+    fn anyhow() -> anyhow::Result<u32> {
+        "x".parse().context("no count")
+    }
+    let fail = HostValue::typed("fail", async |how: String| {
+        Ok(match how.as_str() {
+            "error" => "x".parse()?,
+            "boxed" => boxed()?,
+            "anyhow" => anyhow()?,
+            "text" => None.ok_or("no text")?,
+            _ => Err(HostError::named("RangeError", "unknown way"))?,
+        })
+    });
+    let source = "
+        const caught = (how) => fail(how).catch(String);
+        export default await Promise.all(['error', 'boxed', 'anyhow', 'text', 'other'].map(caught));
+    ";
+    let expected = json!([
+        "Error: invalid digit found in string",
+        "Error: invalid digit found in string",
+        "Error: no count",
+        "Error: no text",
+        "RangeError: unknown way",
+    ]);
+    assert_eq!(run(source, CodeExecutionOptions::new().global("fail", fail)).await.value(), Ok(expected));
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Host values: data, functions and promises for a run (code-execution specification §3.5).
 
+use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -224,8 +225,10 @@ impl fmt::Debug for HostValue {
 
 /// What a host function throws or a promise rejects with: an `Error` in the guest. Only name and message are sent, no stack
 /// and no source.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{name}: {message}")]
+///
+/// It is made from any error, from a boxed error that is `Send + Sync`, from `anyhow::Error` and from a text, so `?` converts
+/// all of these. Like `anyhow::Error`, it is no [`Error`] itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HostError {
     /// The `name` of the error in the guest.
@@ -243,6 +246,18 @@ impl HostError {
     /// Creates an error with another name, for example `TypeError`.
     pub fn named(name: impl Into<String>, message: impl Into<String>) -> Self {
         Self { name: name.into(), message: message.into() }
+    }
+}
+
+impl fmt::Display for HostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.message)
+    }
+}
+
+impl<'a, E: Into<Box<dyn Error + Send + Sync + 'a>>> From<E> for HostError {
+    fn from(error: E) -> Self {
+        Self::new(error.into().to_string())
     }
 }
 
