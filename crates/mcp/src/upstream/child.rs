@@ -5,7 +5,7 @@
 //! the end of its input.
 
 use std::collections::VecDeque;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -55,8 +55,20 @@ impl ChildCommand {
         Self { program: program.into(), ..Self::default() }
     }
 
+    /// Adds an argument.
+    #[must_use]
+    pub fn arg(self, argument: impl AsRef<OsStr>) -> Self {
+        self.args([argument])
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args(mut self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        self.args.extend(arguments.into_iter().map(|argument| argument.as_ref().to_owned()));
+        self
+    }
+
     execbox_core::setters! {
-        args: Vec<OsString>,
         env: Vec<(OsString, OsString)>,
         unset: Vec<OsString>,
         directory: impl Into<Option<PathBuf>>,

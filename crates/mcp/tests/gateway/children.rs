@@ -33,8 +33,7 @@ while read -r line; do
 done"#;
 
 fn shell(script: &str) -> ChildCommand {
-    let args = vec!["-c".into(), script.into()];
-    ChildCommand::new("sh").args(args)
+    ChildCommand::new("sh").arg("-c").arg(script)
 }
 
 async fn open(options: UpstreamOptions) -> Upstream {

@@ -220,8 +220,7 @@ async fn patterns_with_look_around_are_left_to_the_server() {
 /// The server `hostile-server.sh` in one of its modes.
 async fn misbehaving(mode: &str, options: UpstreamOptions) -> Result<Upstream, UpstreamError> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hostile-server.sh");
-    let args = vec![script.into(), mode.into()];
-    Upstream::open_child("api", ChildCommand::new("sh").args(args), options).await
+    Upstream::open_child("api", ChildCommand::new("sh").args([script, mode]), options).await
 }
 
 /// Calls the tool. Returns its text, or the message of its error.

@@ -85,9 +85,8 @@ async fn a_result_of_one_text_is_an_object_a_list_or_the_text() {
         let answer = json!({ "content": [{ "type": "text", "text": text }] });
         let script = SHELL_SERVER
             .replace(r#"{\"content\":[{\"type\":\"text\",\"text\":\"$GIVEN|$CARGO_MANIFEST_DIR\"}]}"#, "$GIVEN");
-        let command = ChildCommand::new("sh")
-            .args(vec!["-c".into(), script.into()])
-            .env(vec![("GIVEN".into(), answer.to_string().into())]);
+        let command =
+            ChildCommand::new("sh").args(["-c", &script]).env(vec![("GIVEN".into(), answer.to_string().into())]);
         let upstream = Upstream::open_child("sh", command, UpstreamOptions::default()).await.unwrap();
         value(upstream.provider(), "await sh.env()").await
     };
@@ -225,9 +224,7 @@ done"#;
 
 #[tokio::test]
 async fn a_child_process_gets_only_its_environment_and_is_restarted() {
-    let command = ChildCommand::new("sh")
-        .args(vec!["-c".into(), SHELL_SERVER.into()])
-        .env(vec![("GIVEN".into(), "given".into())]);
+    let command = ChildCommand::new("sh").args(["-c", SHELL_SERVER]).env(vec![("GIVEN".into(), "given".into())]);
     let upstream = Upstream::open_child("sh", command, UpstreamOptions::default()).await.unwrap();
     assert_eq!(value(upstream.provider(), "await sh.odd()").await, "odd");
     let info = upstream.server_info().unwrap();
