@@ -5,8 +5,7 @@ use std::error::Error;
 use std::sync::{Arc, Mutex};
 
 use execbox::policy::{Answer, Ask, Decision, Policy, ProposedCall, Questions};
-use execbox::{Effect, ExecuteRequest, Executor, InlineExecutor, Provider, Tool};
-use futures_util::future::BoxFuture;
+use execbox::{BoxFuture, Effect, ExecuteRequest, Executor, InlineExecutor, Provider, Tool};
 use serde_json::{Value, json};
 
 /// Answers questions in turn.

@@ -23,9 +23,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let request = |code: &str| ExecuteRequest::new(code).limits(limits);
 
     // Each runs on a thread of its own; one that waits for a thread is queued.
-    let sums =
-        [1, 2, 3].map(|n| executor.execute(request(&format!("let s = 0; for (let i = 0; i <= {n}; i++) s += i; s"))));
-    for result in futures_util::future::join_all(sums).await {
+    let sum = |n| executor.execute(request(&format!("let s = 0; for (let i = 0; i <= {n}; i++) s += i; s")));
+    for result in <[ExecuteResult; 3]>::from(tokio::join!(sum(1), sum(2), sum(3))) {
         println!("{}", describe(&result));
     }
 

@@ -366,7 +366,7 @@ async fn a_child_that_its_guest_ended_is_replaced_and_its_exit_code_tells_the_me
     let error = execute("crash").await.outcome.unwrap_err();
     assert_eq!(
         (error.code, &*error.message),
-        (ErrorCode::InternalError, "the runner closed the connection before it was done")
+        (ErrorCode::InternalError, "the runner ended with signal 6 before it was done")
     );
     assert_eq!(execute("1").await.outcome, Ok(Some(json!(1))));
 

@@ -105,6 +105,7 @@ async fn a_killed_child_fails_only_its_execution() {
     let tools = inspect(|| send(Signal::SIGKILL, only_child()));
     let hit = executor.execute(ExecuteRequest::new("await tools.inspect(); 1").provider(tools)).await;
     assert_eq!(code(&hit), Some(ErrorCode::InternalError));
+    assert_eq!(hit.error().unwrap().message, "the runner ended with signal 9 before it was done");
     assert!(run(&executor, "1").await.is_ok());
 
     // Killing an idle child has no effect.
@@ -141,9 +142,14 @@ async fn a_command_that_is_not_a_runner_fails_every_execution() {
     let shell = |script: &str| RunnerCommand::new("/bin/sh").arg("-c").arg(script);
     for (command, message) in [
         (shell("echo hello; cat > /dev/null"), "the runner sent an invalid message: a line is not JSON"),
-        (shell("exit 3"), "the runner closed the connection before it was done"),
-        (shell("read line; printf '{\"type\"'"), "the connection to the runner was cut off in the middle of a message"),
-        (RunnerCommand::new("/nowhere/execbox"), "cannot start a runner process: entity not found"),
+        (shell("exit 3"), "the runner ended with exit code 3 before it was done"),
+        (shell("exec >&-; cat > /dev/null"), "the runner closed the connection before it was done"),
+        (shell("read line; printf '{\"type\"'"), "the runner ended with exit code 0 before it was done"),
+        (
+            shell("read line; printf '{\"type\"'; exec >&-; cat > /dev/null"),
+            "the connection to the runner was cut off in the middle of a message",
+        ),
+        (RunnerCommand::new("/nowhere/execbox"), "cannot start a runner process \"execbox\": entity not found"),
     ] {
         let executor = ProcessExecutor::builder(command.clone()).pool(PoolOptions::default().max_size(1)).build();
         for _ in 0..3 {

@@ -35,11 +35,11 @@ pub(crate) trait RunnerFactory: Send + Sync + 'static {
     /// The channel to a runner that executes a request. Dropping it stops the runner.
     type Busy: MessageChannel<HostMessage, RunnerMessage>;
 
-    /// The kind of runner, for errors: `runner process`.
-    const NAME: &'static str;
-
     /// Whether the channel to a runner needs the I/O of the caller's runtime. It needs timers in any case.
     const NEEDS_IO: bool;
+
+    /// The kind of runner, for errors: `runner process "execbox"`.
+    fn describe(&self) -> String;
 
     /// Starts a runner.
     fn start(&self) -> BoxFuture<'_, io::Result<Self::Busy>>;
@@ -182,10 +182,9 @@ impl<F: RunnerFactory> Pooled<F> {
 
     async fn start(&self) -> Result<F::Busy, ExecuteError> {
         // Only the kind of the error: its message may name paths of the host.
-        self.factory
-            .start()
-            .await
-            .map_err(|error| ExecuteError::internal(format!("cannot start a {}: {}", F::NAME, error.kind())))
+        self.factory.start().await.map_err(|error| {
+            ExecuteError::internal(format!("cannot start a {}: {}", self.factory.describe(), error.kind()))
+        })
     }
 
     /// Releases a runner that can be reused, and discards any other.

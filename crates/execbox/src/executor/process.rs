@@ -324,8 +324,12 @@ impl RunnerFactory for RunnerProcesses {
     type Idle = IdleCommand;
     type Busy = JsonChannel<CommandTransport>;
 
-    const NAME: &'static str = "runner process";
     const NEEDS_IO: bool = true;
+
+    /// The name of the file only: its path is the host's.
+    fn describe(&self) -> String {
+        format!("runner process {:?}", self.command.program.file_name().unwrap_or_default())
+    }
 
     fn start(&self) -> BoxFuture<'_, io::Result<Self::Busy>> {
         let command = self.command.clone();

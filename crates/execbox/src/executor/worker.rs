@@ -93,8 +93,11 @@ impl RunnerFactory for WorkerThreads {
     type Idle = Channel<HostMessage, RunnerMessage>;
     type Busy = Channel<HostMessage, RunnerMessage>;
 
-    const NAME: &'static str = "worker thread";
     const NEEDS_IO: bool = false;
+
+    fn describe(&self) -> String {
+        "worker thread".to_owned()
+    }
 
     fn start(&self) -> BoxFuture<'_, io::Result<Self::Busy>> {
         Box::pin(async {

@@ -20,6 +20,7 @@ use crate::session::channel::{Inbound, MessageChannel};
 use crate::session::host::Host;
 use crate::session::local::SLICE;
 use crate::session::spin::Spin;
+use crate::transport::command::Ended;
 use crate::transport::{NOOP_WAKER, OutOfMemory, TokenRejection, wake_after_others};
 
 /// A channel to a runner.
@@ -250,6 +251,9 @@ impl<'a, H: Host, L: RunnerChannel + ?Sized> Driver<'a, H, L> {
 fn close_reason(error: &io::Error) -> CloseReason {
     if let Some(OutOfMemory) = error.get_ref().and_then(|source| source.downcast_ref()) {
         return CloseReason::OutOfMemory;
+    }
+    if let Some(Ended(end)) = error.get_ref().and_then(|source| source.downcast_ref()) {
+        return CloseReason::Ended(*end);
     }
     if let Some(rejection) = TokenRejection::of(error) {
         return CloseReason::Rejected(rejection.to_string());

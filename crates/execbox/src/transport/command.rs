@@ -3,13 +3,15 @@
 use std::future::Future as _;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt as _;
 use std::pin::Pin;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use execbox_core::budget::Budget;
 use execbox_core::engine::MEMORY_LIMIT_EXIT_CODE;
+use execbox_core::protocol::host::ProcessEnd;
 use tokio::time::{Instant, Sleep};
 
 use super::child::Child;
@@ -28,7 +30,8 @@ const EXIT_INTERVAL: Duration = Duration::from_millis(1);
 /// child.
 ///
 /// If the child exits with [`MEMORY_LIMIT_EXIT_CODE`], or was killed because it exceeded the memory that its
-/// [`RunnerCommand`](crate::RunnerCommand) gives it, receiving fails with [`OutOfMemory`].
+/// [`RunnerCommand`](crate::RunnerCommand) gives it, receiving fails with [`OutOfMemory`]. If it exits otherwise, receiving
+/// fails with its exit code or signal, if that is known soon after its output has ended.
 #[derive(Debug)]
 pub struct CommandTransport {
     stream: StreamTransport<PipeReader, PipeWriter>,
@@ -70,7 +73,7 @@ impl CommandTransport {
         loop {
             if let Some(status) = self.child.exit_status() {
                 let is_memory = status.code() == Some(MEMORY_LIMIT_EXIT_CODE) || self.child.exceeded_memory();
-                return Poll::Ready(if is_memory { Err(io::Error::other(OutOfMemory)) } else { end });
+                return Poll::Ready(Err(if is_memory { io::Error::other(OutOfMemory) } else { ended(status) }));
             }
             if Instant::now() >= ending.until {
                 return Poll::Ready(end);
@@ -80,6 +83,16 @@ impl CommandTransport {
         }
     }
 }
+
+fn ended(status: ExitStatus) -> io::Error {
+    let signal = || ProcessEnd::Signal(status.signal().unwrap_or_default());
+    io::Error::other(Ended(status.code().map_or_else(signal, ProcessEnd::Code)))
+}
+
+/// The source of the error with which receiving from a child that has exited fails.
+#[derive(Debug, thiserror::Error)]
+#[error("the process ended with {0}")]
+pub(crate) struct Ended(pub(crate) ProcessEnd);
 
 impl Transport for CommandTransport {
     fn charge_to(&mut self, budget: &Budget) {

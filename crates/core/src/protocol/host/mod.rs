@@ -84,12 +84,26 @@ pub enum Output<C: HostContract> {
     Finished(C::Outcome),
 }
 
+/// How the process of a runner ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ProcessEnd {
+    /// It exited with this code.
+    #[error("exit code {0}")]
+    Code(i32),
+    /// This signal killed it.
+    #[error("signal {0}")]
+    Signal(i32),
+}
+
 /// How a transport ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CloseReason {
     /// Cleanly, between two messages.
     #[error("the runner closed the connection before it was done")]
     Closed,
+    /// The process of the runner has ended.
+    #[error("the runner ended with {0} before it was done")]
+    Ended(ProcessEnd),
     /// In the middle of a message.
     #[error("the connection to the runner was cut off in the middle of a message")]
     CutOff,
