@@ -131,6 +131,9 @@ mod pages {
     #[doc = include_str!("../../../docs/embedding.md")]
     struct Embedding;
 
+    #[doc = include_str!("../../../docs/errors.md")]
+    struct Errors;
+
     #[doc = include_str!("../../../docs/executors.md")]
     struct Executors;
 
