@@ -8,14 +8,15 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use execbox::code::{
-    Args, CodeControl, CodeExecutionOptions, CodeExecutionResult, Graph, HostError, HostValue, Node, Status,
+    Args, CodeControl, CodeExecution, CodeExecutionError, CodeExecutionOptions, CodeExecutionResult, Graph, HostError,
+    HostValue, Node, Status,
 };
 use execbox::events::{CallEnd, EventKind, ExecutionEnd, LogEntry, Observer};
 use execbox::policy::{Approval, Approver, Decision, Policy, ProposedCall};
 use execbox::transport::{Received, StreamTransport, Transport};
 use execbox::{
-    CancellationToken, Executor, InlineExecutor, LogLevel, PoolOptions, Provider, Rejected, RemoteExecutor, Runner,
-    Tool, WorkerExecutor,
+    CancellationToken, ExecuteError, ExecuteRequest, ExecuteResult, Executor, InlineExecutor, LogLevel, PoolOptions,
+    Provider, Rejected, RemoteExecutor, Runner, SelfTestReport, Tool, WorkerExecutor,
 };
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join_all};
@@ -449,4 +450,51 @@ async fn messages_of_other_runs_are_ignored() {
     ];
     let result = with_peer(move |peer| reply(peer, lines)).await;
     assert_eq!(result.to_json().unwrap()["result"], "own");
+}
+
+/// An executor without an engine, as applications write one for their tests.
+struct Fake;
+
+impl Executor for Fake {
+    fn execute(&self, _: ExecuteRequest) -> BoxFuture<'_, ExecuteResult> {
+        Box::pin(async { ExecuteResult::new(Ok(Some(json!(1))), Duration::ZERO) })
+    }
+
+    fn run_code(&self, source: &str, _: CodeExecutionOptions) -> CodeExecution {
+        let outcome = match source {
+            "fail" => Err(CodeExecutionError::new("RangeError", "too far")),
+            source => Ok(Graph::from_json(&json!({ "source": source }))),
+        };
+        let mut result = CodeExecutionResult::new(outcome, Duration::from_secs(1));
+        result.reports.push(Arc::new(Graph::from_json(&json!("half"))));
+        CodeExecution::ready(result)
+    }
+
+    fn prewarm(&self, _: usize) -> BoxFuture<'_, Result<(), ExecuteError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+
+    fn self_test(&self) -> BoxFuture<'_, SelfTestReport> {
+        Box::pin(async { SelfTestReport::default() })
+    }
+}
+
+/// Without a runtime.
+#[test]
+fn an_executor_of_the_caller_can_return_a_finished_run() {
+    let run = Fake.run_code("1", CodeExecutionOptions::new());
+    assert!(!run.is_running());
+    run.terminate(Some("too late"));
+    assert_eq!(run.reports()[0].to_string(), "\"half\"");
+    let result = run.now_or_never().unwrap();
+    assert_eq!((result.status, result.duration), (Status::Success, Duration::from_secs(1)));
+    assert_eq!(result.value(), Ok(json!({ "source": "1" })));
+
+    let result = Fake.run_code("fail", CodeExecutionOptions::new()).now_or_never().unwrap();
+    assert_eq!(result.status, Status::Error);
+    assert_eq!(result.error.unwrap().to_string(), "RangeError: too far");
 }

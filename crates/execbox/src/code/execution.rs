@@ -140,6 +140,15 @@ impl CodeExecution {
         Self { control: CodeControl(control), task: Task::Running(task) }
     }
 
+    /// A run that has settled with this result, for an [`Executor`](crate::Executor) of your own that has no other to run code
+    /// on, such as one for tests. [`CodeExecutionResult::new`] makes a result.
+    pub fn ready(result: CodeExecutionResult) -> Self {
+        let control = Control::new(&CancellationToken::new());
+        control.running.store(false, Ordering::Release);
+        control.reports.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&result.reports);
+        Self { control: CodeControl(control), task: Task::Settled(Box::new(result)) }
+    }
+
     /// A run that has failed before it started.
     fn unstarted(control: Arc<Control>, failure: Failure, span: Span) -> Self {
         control.running.store(false, Ordering::Release);

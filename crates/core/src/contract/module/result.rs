@@ -15,6 +15,7 @@ use crate::contract::module::run::RunEnd;
 use crate::engine::{LogLevel, NoRoom, Notification};
 use crate::error::{ExecuteError, StackFrame, ValueError, render};
 use crate::language::Position;
+use crate::limits::Limits;
 use crate::mailbox::CALL_COST;
 use crate::pool::Rejected;
 use crate::unawaited::UnawaitedCalls;
@@ -306,6 +307,19 @@ pub struct CodeExecutionLog {
 }
 
 impl CodeExecutionResult {
+    /// A result with this outcome, and without reports, logs and usage. With an error, its status is [`Status::Error`].
+    pub fn new(outcome: Result<Graph, CodeExecutionError>, duration: Duration) -> Self {
+        let end =
+            Record::default().finish(Failure::new(Status::Error, CodeExecutionError::default()).into(), duration, 0);
+        let json_budget = Limits::default().memory_len().saturating_mul(2);
+        match outcome {
+            Ok(value) => {
+                Self { status: Status::Success, result: Some(Arc::new(value)), error: None, json_budget, ..end }
+            }
+            Err(error) => Self { error: Some(error), json_budget, ..end },
+        }
+    }
+
     /// The value as a Rust type. It must be JSON: a `Map` or a `bigint` is not. `undefined` is read as `null`: as
     /// `None`, `()` or [`Json::Null`].
     ///

@@ -87,10 +87,10 @@ pub enum Output<C: HostContract> {
 /// How the process of a runner ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProcessEnd {
-    /// It exited with this code.
+    /// The process exited with this code.
     #[error("exit code {0}")]
     Code(i32),
-    /// This signal killed it.
+    /// This signal ended the process.
     #[error("signal {0}")]
     Signal(i32),
 }
