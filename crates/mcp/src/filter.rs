@@ -1,8 +1,11 @@
 //! Filters of the tools of a server: which can be called, which clients see, and which need approval. What a filter denies is
 //! removed before the catalog is made.
 
+use std::fmt;
+
 use execbox::Effect;
 pub use execbox::policy::Pattern;
+use execbox_core::hint::near;
 use execbox_core::names::safe_name;
 
 /// Selects the tools of one server by their names, and by the effects that the server states. By default, every tool passes.
@@ -118,6 +121,12 @@ impl AskFilter {
         self.effect.is_some_and(|asked| asked.includes(effect)) || any_matches(&self.tools, names)
     }
 
+    /// The words in place of a pattern that are similar to the name of an effect, each with that name.
+    pub(crate) fn similar_to_effects(&self) -> impl Iterator<Item = (&Pattern, &'static str)> {
+        let words = self.tools.iter().filter(|pattern| !pattern.as_str().contains('*'));
+        words.filter_map(|word| Some((word, near(word.as_str(), AskEffect::NAMES.into_iter())?)))
+    }
+
     /// Whether a person is never asked about the tool with these names.
     pub fn exempts(&self, names: &[&str]) -> bool {
         any_matches(&self.never, names)
@@ -126,6 +135,42 @@ impl AskFilter {
 
 fn any_matches(patterns: &[Pattern], names: &[&str]) -> bool {
     patterns.iter().any(|pattern| names.iter().any(|name| pattern.matches(name)))
+}
+
+/// A pattern that matches no tool of a server. It may be misspelled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnmatchedPattern {
+    /// The pattern.
+    pub pattern: Pattern,
+    /// The file, position and path of the pattern, if a configuration has it.
+    pub place: Option<String>,
+    /// The name of a tool that is similar to the pattern, or that begins like it.
+    pub suggestion: Option<String>,
+    /// Whether the pattern was to deny tools, or to ask for approval of their calls.
+    pub is_protective: bool,
+}
+
+/// `PLACE: no tool matches PATTERN; did you mean TOOL?`
+impl fmt::Display for UnmatchedPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(place) = &self.place {
+            write!(f, "{place}: ")?;
+        }
+        write!(f, "no tool matches {:?}", self.pattern.as_str())?;
+        self.suggestion.iter().try_for_each(|name| write!(f, "; did you mean {name:?}?"))
+    }
+}
+
+/// The name that is most similar to a pattern, or whose beginning is most similar to that of a pattern before its first `*`.
+pub(crate) fn nearest<'a>(pattern: &Pattern, names: &[&'a str]) -> Option<&'a str> {
+    let Some((start, _)) = pattern.as_str().split_once('*') else {
+        return near(pattern.as_str(), names.iter().copied());
+    };
+    let length = start.chars().count() + 1; // A letter may be missing.
+    let beginning = |name: &'a str| &name[..name.char_indices().nth(length).map_or(name.len(), |(at, _)| at)];
+    let found = near(start, names.iter().map(|name| beginning(name)))?;
+    names.iter().copied().find(|name| beginning(name) == found)
 }
 
 /// The patterns of a filter that have matched no tool so far; they may be misspelled.

@@ -61,7 +61,7 @@ pub mod upstream;
 
 pub use changes::Changes;
 pub use clients::Clients;
-pub use filter::{AskEffect, AskFilter, Pattern, ToolFilter};
+pub use filter::{AskEffect, AskFilter, Pattern, ToolFilter, UnmatchedPattern};
 pub use rmcp;
 pub use secrets::Secrets;
 pub use shapes::Shapes;

@@ -22,10 +22,11 @@ use tokio_util::task::TaskTracker;
 
 use crate::backoff::Backoff;
 use crate::config::{Config, ServerConfig, SkipReason, Skipped, Transport};
+use crate::filter::{UnmatchedPattern, nearest};
 use crate::server::{AbsentTool, Unavailability, UnavailableNamespace};
 use crate::upstream::{
-    ChildCommand, Imported, LineSink, RejectedTool, Remote, ServerFailure, Upstream, UpstreamError, UpstreamOptions,
-    Warning,
+    ChildCommand, FailurePlace, Imported, LineSink, RejectedTool, Remote, ServerFailure, Upstream, UpstreamError,
+    UpstreamOptions, Warning,
 };
 use crate::{AskFilter, Pattern, Secrets};
 
@@ -48,9 +49,11 @@ struct Inner {
 }
 
 struct Member {
-    /// The entry of the server without `ask`, which changes nothing about the connection.
+    /// The entry of the server without `ask` and `places`, which change nothing about the connection.
     config: ServerConfig,
     ask: Mutex<AskFilter>,
+    /// Where the configuration has its patterns.
+    places: Mutex<Vec<(Pattern, String)>>,
     namespace: String,
     options: UpstreamOptions,
     on_stderr: Option<LineSink>,
@@ -99,7 +102,7 @@ pub enum ServerState {
         /// The number of tools that the filter does not allow.
         filtered: usize,
         /// Patterns of the filter that match no tool.
-        unmatched_patterns: Vec<Pattern>,
+        unmatched_patterns: Vec<UnmatchedPattern>,
         /// What the operator of the server should know.
         warnings: Vec<Warning>,
     },
@@ -172,21 +175,22 @@ impl Servers {
         let mut before = std::mem::take(&mut *members);
         let mut is_asked_as_before = true;
         for (mut config, namespace) in config.servers.into_iter().zip(namespaces) {
-            let ask = std::mem::take(&mut config.ask);
+            let (ask, places) = (std::mem::take(&mut config.ask), std::mem::take(&mut config.places));
             let known = before.iter().position(|member| member.namespace == namespace).map(|at| before.remove(at));
             match known {
-                Some(member) if member.config == config => {
+                Some(member) if member.config == config && !member.must_check(&ask) => {
+                    *member.lock_places() = places;
                     is_asked_as_before &= std::mem::replace(&mut *member.lock_ask(), ask.clone()) == ask;
                     members.push(member);
                 }
                 Some(member) => {
                     update.restarted.push(config.name.clone());
                     self.remove(&member);
-                    members.push(self.add(config, ask, namespace));
+                    members.push(self.add(config, ask, places, namespace));
                 }
                 None => {
                     update.added.push(config.name.clone());
-                    members.push(self.add(config, ask, namespace));
+                    members.push(self.add(config, ask, places, namespace));
                 }
             }
         }
@@ -416,7 +420,13 @@ impl Servers {
     }
 
     /// Creates a server, and starts to connect to it.
-    fn add(&self, config: ServerConfig, ask: AskFilter, namespace: String) -> Arc<Member> {
+    fn add(
+        &self,
+        config: ServerConfig,
+        ask: AskFilter,
+        places: Vec<(Pattern, String)>,
+        namespace: String,
+    ) -> Arc<Member> {
         self.0.options.secrets.add(&config.secrets);
         let options = UpstreamOptions {
             results: config.results,
@@ -427,8 +437,8 @@ impl Servers {
         };
         let on_stderr = self.0.on_stderr.as_ref().map(|sink| prefixed(&namespace, sink));
         let backoff = Backoff::new(options.restart_pause);
-        let (ask, state) = (Mutex::new(ask), Mutex::new(State::Closed));
-        let member = Arc::new(Member { config, ask, namespace, options, on_stderr, backoff, state });
+        let (ask, places, state) = (Mutex::new(ask), Mutex::new(places), Mutex::new(State::Closed));
+        let member = Arc::new(Member { config, ask, places, namespace, options, on_stderr, backoff, state });
         self.connect(&member, &mut member.lock());
         member
     }
@@ -464,6 +474,51 @@ impl Servers {
 
 impl Member {
     async fn connect(&self) -> Result<Upstream, UpstreamError> {
+        let upstream = self.open().await?;
+        let Some(failure) = self.misspelled_effect(&upstream.imported()) else { return Ok(upstream) };
+        upstream.close().await;
+        Err(UpstreamError::Connect { name: self.namespace.clone(), failure })
+    }
+
+    /// Why the server must not be used: a word of `ask` that matches no tool is similar to the name of an effect, of which no
+    /// call would be asked about.
+    fn misspelled_effect(&self, imported: &Imported) -> Option<ServerFailure> {
+        let ask = self.lock_ask();
+        let mut words = ask.similar_to_effects();
+        let (word, effect) = words.find(|(word, _)| !any_name(imported, |name| word.matches(name)))?;
+        let reason = format!("`ask`: no tool matches {:?}; did you mean {effect:?}?", word.as_str());
+        let place = self.place(word).map(|place| FailurePlace::Configuration(place.into()));
+        Some(ServerFailure { place, ..ServerFailure::new(reason) })
+    }
+
+    /// Whether `ask` has words that may be misspelled and that the server was not checked for.
+    fn must_check(&self, ask: &AskFilter) -> bool {
+        let before = self.lock_ask();
+        ask.similar_to_effects().any(|(word, _)| !before.tools.contains(word))
+    }
+
+    /// Where the configuration has a pattern.
+    fn place(&self, pattern: &Pattern) -> Option<String> {
+        let places = self.lock_places();
+        places.iter().find(|(other, _)| other == pattern).map(|(_, place)| place.clone())
+    }
+
+    /// The patterns of the filter, or of `ask`, that match no tool.
+    fn unmatched(&self, imported: &Imported) -> Vec<UnmatchedPattern> {
+        let ask = self.lock_ask();
+        let asked = ask.tools.iter().chain(&ask.never);
+        let asked = asked.filter(|pattern| !any_name(imported, |name| pattern.matches(name)));
+        let names: Vec<&str> = own_names(imported).collect();
+        let unmatched = imported.unmatched_patterns.iter().chain(asked).map(|pattern| UnmatchedPattern {
+            pattern: pattern.clone(),
+            place: self.place(pattern),
+            suggestion: nearest(pattern, &names).map(str::to_owned),
+            is_protective: self.config.filter.deny.contains(pattern) || ask.tools.contains(pattern),
+        });
+        unmatched.collect()
+    }
+
+    async fn open(&self) -> Result<Upstream, UpstreamError> {
         let (name, options) = (self.namespace.as_str(), self.options.clone());
         match &self.config.transport {
             Transport::Stdio { command, args, env, unset, directory } => {
@@ -516,12 +571,8 @@ impl Member {
             State::Ready(upstream) if let Some(failure) = upstream.problem() => ServerState::Failed(failure),
             State::Ready(upstream) => {
                 let imported = upstream.imported();
-                let ask = self.lock_ask();
-                let asked = ask.tools.iter().chain(&ask.never);
-                let unmatched = asked.filter(|pattern| !any_name(&imported, |name| pattern.matches(name)));
-                let unmatched: Vec<_> = unmatched.cloned().collect();
-                let Imported { provider, rejected, filtered, mut unmatched_patterns, warnings, .. } = imported;
-                unmatched_patterns.extend(unmatched);
+                let unmatched_patterns = self.unmatched(&imported);
+                let Imported { provider, rejected, filtered, warnings, .. } = imported;
                 let (tools, filtered) = (provider.manifest().tools.len(), filtered.len());
                 ServerState::Ready { tools, rejected, filtered, unmatched_patterns, warnings }
             }
@@ -542,6 +593,10 @@ impl Member {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn lock_places(&self) -> MutexGuard<'_, Vec<(Pattern, String)>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock_ask(&self) -> MutexGuard<'_, AskFilter> {
         self.ask.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -559,6 +614,13 @@ fn any_name(imported: &Imported, is_wanted: impl Fn(&str) -> bool) -> bool {
     let filtered = imported.filtered.iter().chain(imported.rejected.iter().map(|tool| &tool.name));
     tools.flat_map(|tool| [&tool.safe_name, &tool.original_name]).any(|name| is_wanted(name))
         || filtered.into_iter().any(|name| is_wanted(name) || is_wanted(&safe_name(name)))
+}
+
+/// The names of all tools on the server.
+fn own_names(imported: &Imported) -> impl Iterator<Item = &str> {
+    let tools = imported.provider.manifest().tools.iter().map(|tool| &tool.original_name);
+    let filtered = imported.filtered.iter().chain(imported.rejected.iter().map(|tool| &tool.name));
+    tools.chain(filtered).map(String::as_str)
 }
 
 fn prefixed(namespace: &str, sink: &LineSink) -> LineSink {

@@ -518,8 +518,8 @@ pub(crate) fn note_lines(status: &Status) -> Vec<(String, bool)> {
     if let Some(more) = warnings.len().checked_sub(MAX_NOTES + 1) {
         add(format!("{} more warnings", more + 1), false);
     }
-    for pattern in unmatched_patterns {
-        add(format!("no tool matches {:?}", pattern.as_str()), false);
+    for pattern in unmatched_patterns.iter().filter(|pattern| pattern.place.is_none()) {
+        add(pattern.to_string(), true);
     }
     for tool in rejected.iter().take(MAX_NOTES) {
         add(format!("tool {:?} rejected: {}", tool.name, tool.reason), false);
@@ -527,6 +527,8 @@ pub(crate) fn note_lines(status: &Status) -> Vec<(String, bool)> {
     if let Some(more) = rejected.len().checked_sub(MAX_NOTES + 1) {
         add(format!("{} more tools rejected", more + 1), false);
     }
+    let placed = unmatched_patterns.iter().filter(|pattern| pattern.place.is_some());
+    lines.extend(placed.map(|pattern| (pattern.to_string(), true)));
     lines
 }
 

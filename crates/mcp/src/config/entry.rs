@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rmcp::model::ProtocolVersion;
 
-use super::ignored::{HTTP_TYPES, ignored_keys};
+use super::ignored::{HTTP_TYPES, IgnoredKey, ignored_keys};
 use super::node::Node;
 use super::variables::{Expander, Scope};
 use super::{ConfigError, Entry, Problem, ServerConfig, SkipReason, Transport};
@@ -17,13 +17,20 @@ use crate::upstream::{HttpProtocol, ResultFormat};
 pub(super) fn read(name: &str, node: &Node<'_>, scope: Scope<'_>) -> Entry {
     let read = RawEntry::read(node).and_then(|raw| Ok((raw.kind(node)?, raw)));
     let (kind, mut uses_own) = (read.as_ref().ok().map(|(kind, _)| *kind), false);
-    let server = match read {
+    let mut server = match read {
         _ if is_disabled(node) => Err(SkipReason::Disabled),
         Ok((Kind::Extension, _)) => Err(SkipReason::Extension),
         Ok((kind, raw)) => raw.server(name, kind, scope, &mut uses_own),
         Err(error) => Err(SkipReason::Invalid { file: scope.context.file_name(), error: Box::new(error) }),
     };
-    Entry { name: name.to_owned(), server, ignored: ignored_keys(name, node, kind, uses_own) }
+    let mut ignored = ignored_keys(name, node, kind, uses_own);
+    if server.is_ok()
+        && let Some(at) = ignored.iter().position(IgnoredKey::is_misspelled_protection)
+    {
+        let error = Box::new(ignored.remove(at).into());
+        server = Err(SkipReason::Invalid { file: scope.context.file_name(), error });
+    }
+    Entry { name: name.to_owned(), server, ignored }
 }
 
 /// The patterns of tools whose calls need no approval.
@@ -167,6 +174,7 @@ impl<'a> RawEntry<'a> {
             Kind::Command | Kind::Extension => self.stdio(&mut expander),
         };
         *uses_own = expander.used_own;
+        let file = scope.context.file_name();
         let mut server = ServerConfig::new(name, transport?, expander.into_candidates().into_secrets());
         let patterns = |nodes: &[Node<'_>]| nodes.iter().map(|node| Pattern::new(&*node.text())).collect();
         server.filter.allow = patterns(&self.allow);
@@ -176,6 +184,9 @@ impl<'a> RawEntry<'a> {
         server.has_prefix = !self.has_no_prefix;
         self.ask.iter().for_each(|asked| server.ask.add(&asked.text()));
         server.ask.never = patterns(&self.never_ask);
+        let lists = [&self.allow, &self.deny, &self.expose, &self.ask, &self.never_ask];
+        let place = |node: &Node<'_>| (Pattern::new(&*node.text()), place(node, file.as_deref()));
+        server.places = lists.into_iter().flatten().map(place).collect();
         server.call_timeout = self.timeout;
         server.protocol_version.clone_from(&self.protocol_version);
         server.results = self.results;
@@ -306,6 +317,13 @@ pub(super) fn is_execbox(program: &str, args: &[String]) -> bool {
         name.strip_suffix(".exe").unwrap_or(name) == "execbox"
     };
     words.windows(2).any(|pair| is_name(pair[0]) && pair[1] == "mcp")
+}
+
+/// `FILE:LINE:COLUMN: PATH` of a value.
+fn place(node: &Node<'_>, file: Option<&str>) -> String {
+    let ((line, column), path) = (node.position(), node.path());
+    let file = file.map(|file| format!("{file}:")).unwrap_or_default();
+    format!("{file}{line}:{column}: {path}")
 }
 
 fn string(node: Node<'_>) -> Result<Node<'_>, ConfigError> {

@@ -6,6 +6,7 @@ use execbox_core::hint::near;
 
 use super::entry::Kind;
 use super::node::Node;
+use super::{ConfigError, Problem};
 
 /// A key of an entry that has no effect, with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,11 +64,28 @@ pub enum IgnoreReason {
 }
 
 impl IgnoredKey {
+    /// Whether the key seems to be a misspelled one of [`PROTECTIVE_KEYS`].
+    pub(super) fn is_misspelled_protection(&self) -> bool {
+        matches!(self.reason, IgnoreReason::Misspelled { suggestion } if PROTECTIVE_KEYS.contains(&suggestion))
+    }
+
     /// An item of `expose` beside the servers that names no tools of one.
     pub(super) fn exposed(item: &Node<'_>) -> Self {
         let (line, column) = item.position();
         let (path, key, reason) = (item.path().to_owned(), "expose".to_owned(), IgnoreReason::NoServerTool);
         Self { server: String::new(), path, line, column, key, reason }
+    }
+}
+
+/// The error for an entry that is not used because of the key.
+impl From<IgnoredKey> for ConfigError {
+    fn from(key: IgnoredKey) -> Self {
+        let suggestion = match key.reason {
+            IgnoreReason::Misspelled { suggestion } => Some(suggestion.to_owned()),
+            _ => None,
+        };
+        let problem = Problem::UnknownKey { suggestion, known: PROTECTIVE_KEYS.join(", ") };
+        Self { path: key.path, line: key.line, column: key.column, problem }
     }
 }
 
@@ -183,6 +201,22 @@ const KNOWN: &[&str] = &[
     "transport",
     "type",
     "url",
+];
+
+/// The keys without which more can be called, or without being asked. An entry with a misspelled one is not used.
+const PROTECTIVE_KEYS: &[&str] = &[
+    "allow",
+    "ask",
+    "deny",
+    "disabled",
+    "disabledTools",
+    "disabled_tools",
+    "enabled",
+    "enabledTools",
+    "enabled_tools",
+    "excludeTools",
+    "includeTools",
+    "readOnly",
 ];
 
 /// Keys that clients define and that have no effect here.

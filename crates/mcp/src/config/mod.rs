@@ -68,9 +68,9 @@ mod skipped;
 mod tables;
 mod variables;
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
+use std::{fmt, mem};
 
 pub use self::clients::{ClientConfig, ClientLimits, TokenPlace, WeakToken};
 pub use self::context::{Context, MAX_ENV_FILE, Unavailable, Variables};
@@ -83,7 +83,7 @@ pub use self::skipped::{SkipReason, Skipped};
 use rmcp::model::ProtocolVersion;
 
 use crate::Secrets;
-use crate::filter::{AskFilter, ToolFilter};
+use crate::filter::{AskFilter, Pattern, ToolFilter};
 use crate::oauth::OAuthClient;
 use crate::upstream::{HttpProtocol, ResultFormat};
 
@@ -122,6 +122,8 @@ pub struct ServerConfig {
     pub results: ResultFormat,
     /// Values of this configuration that are redacted from everything the server sends.
     pub secrets: Secrets,
+    /// The patterns, with the file, position and path of each.
+    pub(crate) places: Vec<(Pattern, String)>,
 }
 
 /// How to connect to a server.
@@ -179,8 +181,15 @@ impl Config {
         for Entry { name, server, ignored } in entries {
             self.ignored.extend(ignored);
             match server {
-                Ok(server) if self.servers.contains(&server) => self.skip(name, SkipReason::Duplicate),
-                Ok(server) => self.servers.push(server),
+                Ok(mut server) => {
+                    let places = mem::take(&mut server.places);
+                    let is_same = |other: &ServerConfig| ServerConfig { places: Vec::new(), ..other.clone() } == server;
+                    if self.servers.iter().any(is_same) {
+                        self.skip(name, SkipReason::Duplicate);
+                    } else {
+                        self.servers.push(ServerConfig { places, ..server });
+                    }
+                }
                 Err(reason) => self.skip(name, reason),
             }
         }
@@ -211,8 +220,19 @@ impl ServerConfig {
     pub fn new(name: impl Into<String>, transport: Transport, secrets: Secrets) -> Self {
         let (filter, results) = (ToolFilter::default(), ResultFormat::default());
         let (name, ask) = (name.into(), AskFilter::default());
-        let (call_timeout, protocol_version) = (None, None);
-        Self { name, transport, filter, ask, has_prefix: true, call_timeout, protocol_version, results, secrets }
+        let (call_timeout, protocol_version, places) = (None, None, Vec::new());
+        Self {
+            name,
+            transport,
+            filter,
+            ask,
+            has_prefix: true,
+            call_timeout,
+            protocol_version,
+            results,
+            secrets,
+            places,
+        }
     }
 
     /// A server over HTTP. Fails if `url` is not an `http` or `https` URL.

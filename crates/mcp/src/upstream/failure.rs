@@ -11,7 +11,7 @@ pub struct ServerFailure {
     /// What failed, as a clause without paths and without output of the server's process: `failed to start: program not found`.
     /// With an address, why it was not reached.
     pub reason: String,
-    /// What was not found or not reached.
+    /// What was not found or not reached, or where a configuration has the mistake.
     pub place: Option<FailurePlace>,
     /// The last lines that the process of the server has written to standard error, without secrets.
     pub stderr: Vec<String>,
@@ -23,7 +23,7 @@ pub struct ServerFailure {
     pub is_temporary: bool,
 }
 
-/// What was not found or not reached.
+/// What was not found or not reached, or where a configuration has the mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FailurePlace {
@@ -31,6 +31,8 @@ pub enum FailurePlace {
     Path(Box<str>),
     /// The scheme, host and port of a server to which no connection was made.
     Address(Box<str>),
+    /// The file, position and path of a mistake in a configuration.
+    Configuration(Box<str>),
 }
 
 impl ServerFailure {
@@ -62,6 +64,7 @@ impl fmt::Display for ServerFailure {
         match &self.place {
             None => f.write_str(&self.reason)?,
             Some(FailurePlace::Path(path)) => write!(f, "{}: {path}", self.reason)?,
+            Some(FailurePlace::Configuration(place)) => write!(f, "{place}: {}", self.reason)?,
             Some(FailurePlace::Address(address)) => write!(f, "cannot connect to {address}: {}", self.reason)?,
         }
         if let Some(hint) = self.hint {

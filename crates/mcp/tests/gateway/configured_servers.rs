@@ -144,7 +144,8 @@ async fn filtered_tools_do_not_exist_for_guests() {
         panic!()
     };
     assert_eq!(servers.absent_tool("one", "die"), Some(AbsentTool::Denied));
-    assert_eq!((*filtered, rejected.len(), &unmatched_patterns[..]), (5, 0, &[Pattern::new("delete")][..]));
+    let unmatched: Vec<_> = unmatched_patterns.iter().map(|unmatched| &unmatched.pattern).collect();
+    assert_eq!((*filtered, rejected.len(), &unmatched[..]), (5, 0, &[&Pattern::new("delete")][..]));
     let result = run(&servers, "[typeof one.slow, typeof one.die]").await;
     assert_eq!(result["result"], json!(["undefined", "undefined"]));
     servers.close().await;
@@ -199,7 +200,7 @@ async fn an_update_of_the_calls_that_need_approval_keeps_the_connection() {
     assert!(servers.ask_filter("a").exempts(&["hello"]) && !servers.ask_filter("a").exempts(&["fail"]));
     assert!(std::ptr::eq(before[0].manifest(), servers.providers()[0].manifest()), "the same connection");
     let ServerState::Ready { unmatched_patterns, .. } = &servers.status()[0].state else { panic!("a ready server") };
-    assert_eq!(unmatched_patterns, &[Pattern::new("gone")]);
+    assert_eq!(unmatched_patterns.iter().map(|it| it.pattern.as_str()).collect::<Vec<_>>(), ["gone"]);
     servers.close().await;
 }
 
@@ -346,13 +347,24 @@ async fn models_read_whole_reasons_and_when_to_try_again() {
 
 #[tokio::test]
 async fn patterns_that_match_no_tool_are_known_when_their_servers_are_ready() {
-    let keys = json!({ "ask": ["hello", "remove_*"], "alwaysAllow": ["get_*"], "deny": ["fail"] });
+    let keys = json!({ "ask": ["hello", "remove_*"], "alwaysAllow": ["get_*"], "deny": ["fail", "helo*", "slwo"] });
     let mut entry = fake("one");
     entry.as_object_mut().unwrap().extend(keys.as_object().unwrap().clone());
     let servers = servers(&json!({ "mcpServers": { "one": entry, "gone": { "command": "/nowhere" } } })).await;
     let ServerState::Ready { unmatched_patterns, .. } = &servers.status()[0].state else { panic!("not ready") };
-    let unmatched: Vec<&str> = unmatched_patterns.iter().map(Pattern::as_str).collect();
-    assert_eq!(unmatched, ["remove_*", "get_*"]);
+    let unmatched = unmatched_patterns.iter().map(|unmatched| (unmatched.is_protective, unmatched.to_string()));
+    let path = |rest: &str| format!("1:COLUMN: mcpServers.one.{rest}");
+    let expected = [
+        (true, path("deny[1]: no tool matches \"helo*\"; did you mean \"hello\"?")),
+        (true, path("deny[2]: no tool matches \"slwo\"; did you mean \"slow\"?")),
+        (true, path("ask[1]: no tool matches \"remove_*\"")),
+        (false, path("alwaysAllow[0]: no tool matches \"get_*\"")),
+    ];
+    let without_column = |(is_protective, line): (bool, String)| {
+        let (_, path) = line.split_once(": ").unwrap();
+        (is_protective, format!("1:COLUMN: {path}"))
+    };
+    assert_eq!(unmatched.map(without_column).collect::<Vec<_>>(), expected);
     for (pattern, expected) in [
         ("one.hello", Some(true)),
         ("one.fail", Some(true)),
@@ -365,4 +377,37 @@ async fn patterns_that_match_no_tool_are_known_when_their_servers_are_ready() {
         assert_eq!(servers.has_match(&Pattern::new(pattern)), expected, "{pattern}");
     }
     servers.close().await;
+}
+
+#[tokio::test]
+async fn a_server_is_not_used_if_the_name_of_an_effect_is_misspelled() {
+    let with = |keys: Json| {
+        let mut server = fake("a");
+        server.as_object_mut().unwrap().extend(keys.as_object().unwrap().clone());
+        json!({ "mcpServers": { "a": server } })
+    };
+    let reason = |servers: &Servers| match &servers.status()[0].state {
+        ServerState::Failed(failure) => Some((failure.to_string(), failure.for_models())),
+        _ => None,
+    };
+    for asked in [json!("destrctive"), json!(["hello", "destrctive"]), json!(["Destructive"]), json!(["write"])] {
+        let servers = servers(&with(json!({ "ask": asked }))).await;
+        let (all, of_models) = reason(&servers).unwrap();
+        assert!(of_models.starts_with("`ask`: no tool matches \"") && of_models.contains("; did you mean \""), "{all}");
+        assert!(all.starts_with("1:") && all.contains(": mcpServers.a.ask"), "{all}");
+        assert_eq!(servers.providers().len(), 0);
+        servers.close().await;
+    }
+    for asked in [json!(["destructive", "all"]), json!(["slow", "write*"]), json!(["hello"])] {
+        let servers = servers(&with(json!({ "ask": asked }))).await;
+        assert_eq!((reason(&servers), servers.providers().len()), (None, 1), "{asked}");
+        // The words of a later configuration are checked, too.
+        servers.update(configs(&with(json!({ "ask": ["wirtes"] }))));
+        servers.settled().await;
+        assert!(reason(&servers).unwrap().0.contains("did you mean \"writes\"?"));
+        servers.update(configs(&with(json!({ "ask": ["writes"] }))));
+        servers.retry_failed();
+        servers.settled_if(|_| true).await;
+        servers.close().await;
+    }
 }

@@ -40,8 +40,12 @@ fn verdict(Diagnosis { ok, servers, depends_on_directory, .. }: &Diagnosis) -> S
     let skipped = servers.iter().filter(|server| server.mark() == Mark::Skipped).count();
     let used = servers.len() - skipped;
     let failed = servers.iter().filter(|server| server.is_failure).count();
+    let have_mistakes = servers.iter().any(|server| server.is_failure && server.state == State::Ready);
     let text = match (used, failed) {
         (0, _) => "no server is left: all are skipped".to_owned(),
+        (used, failed) if have_mistakes => {
+            format!("{failed} of {used} servers failed, or have mistakes in their patterns")
+        }
         (1, 0) => "the server is ready".to_owned(),
         (used, 0) => format!("all {used} servers are ready"),
         (1, _) => "the server cannot be used".to_owned(),

@@ -27,7 +27,7 @@ use crate::process::interrupt;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Diagnosis {
-    /// Whether a server is ready, and none failed or was skipped for a mistake.
+    /// Whether a server is ready, and none failed, was skipped for a mistake, or is less protected than its entry intends.
     pub(super) ok: bool,
     /// What is wrong with the files: keys without effect, with their positions, secrets that other users can read, and values that
     /// depend on the current directory.
@@ -48,7 +48,7 @@ pub(super) struct ServerReport {
     /// The namespace of the server in guest code.
     pub(super) namespace: String,
     pub(super) state: State,
-    /// Whether the server failed, or was skipped for a mistake.
+    /// Whether the server failed, was skipped for a mistake, or is less protected than its entry intends.
     #[serde(skip)]
     pub(super) is_failure: bool,
     /// The command without arguments, or the origin of the URL.
@@ -156,7 +156,7 @@ async fn durations(servers: &Servers, changes: &Changes) -> Vec<Duration> {
 impl ServerReport {
     /// The report about a server, or about an entry that is skipped and has no `server`. `options` name the servers in commands.
     fn new(status: Status, server: Option<&ServerConfig>, options: &str) -> Self {
-        let (_, is_failure) = servers::state_line(&status);
+        let is_failure = servers::state_line(&status).1 || is_less_protected(&status);
         let remedy = remedy(&status, server, options);
         let prefix = format!("{}: ", status.namespace);
         let notes = servers::note_lines(&status).into_iter();
@@ -217,6 +217,12 @@ fn remedy(status: &Status, server: Option<&ServerConfig>, options: &str) -> Opti
         _ => return None,
     };
     Some(remedy.to_owned())
+}
+
+/// Whether a pattern of the entry that denies tools, or asks about their calls, matches none: it may be misspelled.
+fn is_less_protected(status: &Status) -> bool {
+    let ServerState::Ready { unmatched_patterns, .. } = &status.state else { return false };
+    unmatched_patterns.iter().any(|pattern| pattern.is_protective && pattern.place.is_some())
 }
 
 /// What works here and may not work for the client.

@@ -49,7 +49,7 @@ fn keys_without_effect() {
   "mcpServers": {
     "github": {
       "command": "/nonexistent/server", "autoStart": false,
-      "alow": ["get_*"], "description": "GitHub", "timeout": 60,
+      "exposed": ["get_*"], "description": "GitHub", "timeout": 60,
       "frobnicate": true, "headers": { "A": "b" }
     },
     "off": { "command": "x", "disabled": true, "dney": ["*"] }

@@ -14,7 +14,7 @@ const FAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../mcp/tests/fake-serve
 /// Servers that are ready, fail, and are skipped. The control characters are those of a hostile file.
 const CONFIG: &str = r#"{
   "mcpServers": {
-    "ready": { "command": "sh", "args": ["fake.sh", "a"], "env": { "TOKEN": "ghp_A1b2C3d4e5F6" }, "alow": ["*"], "icon": 1 },
+    "ready": { "command": "sh", "args": ["fake.sh", "a"], "env": { "TOKEN": "ghp_A1b2C3d4e5F6" }, "exposed": ["*"], "icon": 1 },
     "a-b": { "command": "sh", "args": ["fake.sh", "b"], "allow": ["hello", "missing_*"] },
     "a.b": { "command": "./fake", "args": ["fake.sh", "c"] },
     "lost": { "command": "execbox-no-such-program", "args": ["--key", "ghp_A1b2C3d4e5F6"] },
@@ -135,6 +135,30 @@ fn a_configuration_without_usable_servers_is_an_error() {
         &["mcp", "--config", "itself.json"],
     ];
     insta::assert_snapshot!(shown(&dir, &commands.map(Typed::new)));
+}
+
+#[test]
+fn a_mistake_that_leaves_a_server_less_protected_is_a_failure() {
+    let server = |keys: &str| format!("{{ \"command\": \"sh\", \"args\": [\"fake.sh\", \"a\"], {keys} }}");
+    let one = |keys: &str| format!("{{ \"servers\": {{ \"n\": {} }} }}", server(keys));
+    let all = [
+        ("ask", r#""ask": ["destrctive"]"#),
+        ("pattern", r#""ask": ["helo"], "deny": ["fial*"], "allow": ["hello", "gone"]"#),
+        ("key", r#""aks": ["destructive"]"#),
+        ("fine", r#""ask": ["destructive"], "deny": ["fail*"]"#),
+    ];
+    let all = all.map(|(name, keys)| format!("\"{name}\": {}", server(keys))).join(", ");
+    let dir = place(
+        "doctor-protection",
+        &[
+            ("all.json", &format!("{{ \"servers\": {{ {all} }} }}")),
+            ("one.json", &one(r#""deny": ["fial*"]"#)),
+            ("fine.json", &one(r#""allow": ["hello", "gone"]"#)),
+        ],
+    );
+    let files = ["all.json", "one.json", "fine.json"];
+    let commands = files.map(|file| Typed::new(&["doctor", "--config", file]));
+    insta::assert_snapshot!(shown(&dir, &commands));
 }
 
 #[test]
