@@ -76,7 +76,7 @@ impl ServerHandler for CodeServer {
         self.settled_for_list().await;
         let has_state = !self.has_no_state(&context);
         let tools = self
-            .run_blocking(move |server| server.tools_for(has_state))
+            .run_blocking(move |server| server.list_for_client(has_state))
             .await
             .map_err(|error| ErrorData::internal_error(error, None))?;
         Ok(ListToolsResult::with_all_items(tools))

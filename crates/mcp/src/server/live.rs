@@ -5,7 +5,7 @@
 //! | 2025-11-25 and older | `notifications/tools/list_changed`, `prompts` and `resources` on its connection, or on the `GET` stream of its session |
 //! | 2026-07-28 | the same, on every `subscriptions/listen` request that includes it |
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rmcp::model::{ResourceUpdatedNotificationParam, Tool};
@@ -128,8 +128,10 @@ enum List {
 struct Shown {
     server: CodeServer,
     changes: watch::Receiver<()>,
-    /// `None` before the first notification: what the client has listed until then is not known.
+    /// The tools at the time of the last comparison; `None` before the first one.
     tools: Option<Vec<Tool>>,
+    /// The tools that the client has listed last, if that is known.
+    listed: Arc<Mutex<Option<Vec<Tool>>>>,
     features: Features,
     /// Whether there were changes that are not compared yet.
     is_pending: bool,
@@ -160,9 +162,10 @@ impl Features {
 
 impl Shown {
     fn new(server: &CodeServer) -> Self {
+        let listed = Arc::clone(&server.session.listed);
         let (server, changes) = (server.clone(), server.inner.options.changes.subscribe());
         let features = Features::of(&server);
-        Self { server, changes, tools: None, features, is_pending: false, pause: MIN_PAUSE, last: None }
+        Self { server, changes, tools: None, listed, features, is_pending: false, pause: MIN_PAUSE, last: None }
     }
 
     /// Waits until lists differ from what the client was shown, and returns which. Changes are collected, the longer the more
@@ -194,7 +197,9 @@ impl Shown {
         let (listed, before) = (features.listed, self.features.listed);
         let prompts = listed.prompts != before.prompts || features.with_prompts != self.features.with_prompts;
         let resources = listed.resources != before.resources || features.with_resources != self.features.with_resources;
-        let changed = [(List::Tools, tools != self.tools), (List::Prompts, prompts), (List::Resources, resources)];
+        let is_listed = tools.is_some() && tools == *self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = tools != self.tools && !is_listed;
+        let changed = [(List::Tools, is_new), (List::Prompts, prompts), (List::Resources, resources)];
         (self.tools, self.features) = (tools, features);
         changed.into_iter().filter(|(_, is_changed)| *is_changed).map(|(list, _)| list).collect()
     }

@@ -207,6 +207,13 @@ impl CodeServer {
         self.tools_for(true)
     }
 
+    /// The tools, which are the last ones that the client has listed from now on.
+    fn list_for_client(&self, has_state: bool) -> Vec<Tool> {
+        let tools = self.tools_for(has_state);
+        *self.session.listed.lock().unwrap_or_else(PoisonError::into_inner) = Some(tools.clone());
+        tools
+    }
+
     /// `has_state` says whether values and snippets can be kept for the client.
     fn tools_for(&self, has_state: bool) -> Vec<Tool> {
         let (options, CatalogCache { catalog, exposed, .. }) = (&self.inner.options, self.catalog());

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use execbox::Executor;
 use execbox_core::budget::Budget;
-use rmcp::model::LoggingLevel;
+use rmcp::model::{LoggingLevel, Tool};
 use rmcp::service::{RequestContext, RoleServer};
 use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -25,6 +25,8 @@ pub(super) struct Session {
     state: Arc<OnceLock<Arc<State>>>,
     /// The resources whose updates the client wants, before MCP 2026-07-28.
     pub(super) watches: Arc<Watches>,
+    /// The tools that the client has listed last.
+    pub(super) listed: Arc<Mutex<Option<Vec<Tool>>>>,
     /// The least severe log messages that the client wants, before MCP 2026-07-28. `None` if it wants none.
     pub(super) log_level: Arc<Mutex<Option<LoggingLevel>>>,
     /// The tools that the user of the client has approved for the session.
@@ -42,6 +44,7 @@ impl Session {
             client: self.client,
             state: Arc::clone(&self.state),
             watches: Arc::clone(&self.watches),
+            listed: Arc::clone(&self.listed),
             log_level: Arc::clone(&self.log_level),
             approved: Arc::clone(&self.approved),
             ended: self.ended.clone(),
@@ -87,9 +90,9 @@ impl States {
     /// A session of a new client.
     pub(super) fn session(&self) -> Session {
         let (state, ended) = (self.shared.clone().unwrap_or_default(), CancellationToken::new());
-        let (watches, log_level, approved) = Default::default();
+        let (watches, listed, log_level, approved) = Default::default();
         let end = Some(ended.clone().drop_guard());
-        Session { client: Client::new(), state, watches, log_level, approved, _end: end, ended }
+        Session { client: Client::new(), state, watches, listed, log_level, approved, _end: end, ended }
     }
 }
 

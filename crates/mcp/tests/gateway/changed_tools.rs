@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use execbox::{CancellationToken, InlineExecutor, Provider, Tool};
 use execbox_mcp::Changes;
@@ -61,14 +62,19 @@ async fn expect_one_notification_per_burst(
     assert_eq!(notifications(), before + 2, "a second change is a second notification");
 }
 
-#[tokio::test]
-async fn a_burst_of_changes_is_one_notification_over_a_stream() {
-    let changing = Changing::new();
+/// Connects a client over a stream.
+async fn serve(changing: &Changing) -> (RunningService<RoleClient, Listener>, Listener) {
     let (near, far) = tokio::io::duplex(1 << 16);
     let server = changing.server.clone();
     tokio::spawn(async move { server.serve(far).await.unwrap().waiting().await });
     let listener = Listener::default();
-    let client = listener.clone().serve(near).await.unwrap();
+    (listener.clone().serve(near).await.unwrap(), listener)
+}
+
+#[tokio::test]
+async fn a_burst_of_changes_is_one_notification_over_a_stream() {
+    let changing = Changing::new();
+    let (client, listener) = serve(&changing).await;
     let tools = &client.peer_info().unwrap().capabilities.tools;
     assert_eq!(tools.as_ref().unwrap().list_changed, Some(true));
     expect_one_notification_per_burst(&changing, &client, &listener).await;
@@ -136,4 +142,24 @@ async fn upstream_changes_notify_downstream_clients() {
         let result = call(&client, "mcp_code", json!({ "code": "await api.fresh({})" })).await;
         assert_eq!(text(&result), "called fresh");
     }
+}
+
+#[tokio::test]
+async fn clients_are_not_notified_of_the_list_that_they_have_read() {
+    let changing = Changing::new();
+    let (client, listener) = serve(&changing).await;
+    let notifications = || listener.changes.load(Ordering::SeqCst);
+    changing.add("one");
+    client.list_all_tools().await.unwrap();
+    // Changes are collected for 0.1 s.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(notifications(), 0, "the client has listed the tools after the change");
+    changing.add("two");
+    until(|| notifications() == 1).await;
+    changing.providers.lock().unwrap().pop();
+    changing.changes.notify();
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    assert_eq!(notifications(), 1, "the tools are those that the client has listed");
+    changing.add("three");
+    until(|| notifications() == 2).await;
 }
