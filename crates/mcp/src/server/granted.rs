@@ -48,7 +48,9 @@ impl CodeServer {
         policy: Option<&Policy>,
         run: impl AsyncFnOnce(ExecuteRequest) -> ExecuteResult,
     ) -> Result<ExecuteResult, String> {
-        self.settled(|name| words(request.code()).any(|word| word == name)).await;
+        // A program that searches needs all namespaces, as a search of the client does.
+        let is_needed = |name: &str| words(request.code()).any(|word| word == name || word == finder::NAMESPACE);
+        self.settled(is_needed).await;
         let code = request.code().to_owned();
         let granted = self.run_blocking(move |server| server.grant(&code, &state)).await?;
         let GrantedProviders { catalog, own, functions } = granted;

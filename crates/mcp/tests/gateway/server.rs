@@ -1002,12 +1002,21 @@ async fn only_code_that_has_the_name_of_a_starting_server_as_a_word_waits_for_it
         call(&client, "mcp_execute_code", json!({ "code": code })).await;
         source.0.load(Ordering::SeqCst) > before
     };
-    for code in
-        ["1", "'chocolate'", "const later = 1", "late_1()", "$late()", "const lateé = 1", "platee.late1", "LATE"]
-    {
+    for code in [
+        "1",
+        "mytools.x",
+        "'chocolate'",
+        "const later = 1",
+        "late_1()",
+        "$late()",
+        "const lateé = 1",
+        "platee.late1",
+        "LATE",
+    ] {
         assert!(!waited(code).await, "{code}");
     }
     for code in ["late.hello()", "[late][0]", "`${late}`", "({ late })", "globalThis['late'].hello()", "1+late/2"] {
+    assert!(waited("await tools.search('x')").await, "a search needs all servers");
         assert!(waited(code).await, "{code}");
     }
 }
