@@ -217,14 +217,14 @@ impl Shown {
         }
         if !result.logs.is_empty() || result.dropped_logs > 0 {
             let room = max.saturating_sub(text.chars().count()).max(max / 4);
-            let limited = result.dropped_logs;
-            result.dropped_logs = limited.saturating_add(keep_lines(&mut result.logs, room) as u64);
+            let cut = keep_lines(&mut result.logs, room);
+            result.dropped_logs = result.dropped_logs.saturating_add(cut as u64);
             text += "\n\nLogs:";
             result.logs.iter().for_each(|line| text.extend(["\n", line]));
             if result.dropped_logs > 0 {
                 let lines = if result.dropped_logs == 1 { "line" } else { "lines" };
-                let option = if limited > 0 { LOG_OPTIONS } else { "" };
-                text += &format!("\n… {} more {lines}{option}", result.dropped_logs);
+                let remedy = if cut > 0 { NO_ROOM } else { LOG_OPTIONS };
+                text += &format!("\n… {} more {lines}{remedy}", result.dropped_logs);
             }
         }
         Self { text, omitted }
@@ -274,6 +274,9 @@ fn keep_lines(lines: &mut Vec<String>, max: usize) -> usize {
 
 /// Which options of the gateway keep more lines of a log.
 const LOG_OPTIONS: &str = " (the gateway keeps more with `--max-log-lines` and `--max-log-chars`)";
+
+/// The remedy for a log that fills its room in the answer, of which no option shows more.
+const NO_ROOM: &str = " (the answer has no room for more: print less, or return the data)";
 
 /// The key of [`ExecuteResult::usage`] in `_meta`.
 const USAGE: &str = "execbox/usage";
