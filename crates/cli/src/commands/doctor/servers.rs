@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use execbox::CancellationToken;
 use execbox_mcp::Changes;
 use execbox_mcp::config::{Config, ServerConfig, SkipReason, Transport};
+use execbox_mcp::server::OWN_NAMESPACES;
 use execbox_mcp::servers::{ServerState, Servers, Status};
 use execbox_mcp::upstream::{FailurePlace, ServerFailure, UpstreamOptions};
 use serde::Serialize;
@@ -231,6 +232,10 @@ fn warnings(server: &ServerConfig, status: &Status) -> Vec<String> {
     let alone = Config::from(vec![server.clone()]).namespaces().pop().unwrap_or_default();
     if alone != status.namespace {
         warnings.push(format!("the namespace `{alone}` is that of another server: rename one of them"));
+    }
+    if OWN_NAMESPACES.contains(&&*status.namespace) {
+        let namespace = &status.namespace;
+        warnings.push(format!("programs cannot use the namespace `{namespace}` of the gateway: rename the server"));
     }
     if matches!(status.state, ServerState::Ready { .. }) {
         warnings.extend(client::relative_paths(server));

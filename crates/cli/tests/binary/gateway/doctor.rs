@@ -162,6 +162,15 @@ fn a_mistake_that_leaves_a_server_less_protected_is_a_failure() {
 }
 
 #[test]
+fn a_server_with_the_name_of_a_namespace_of_the_gateway_has_a_warning() {
+    let dir = place("doctor-names", &[]);
+    let servers = ["tools", "store", "snippets", "results"].map(|name| format!("{name}=sh fake.sh a"));
+    let options = servers.iter().flat_map(|server| ["--server", server.as_str()]);
+    let names = ["doctor", "--allow", "*.hello"].into_iter().chain(options).collect::<Vec<_>>();
+    insta::assert_snapshot!(shown(&dir, &[Typed::new(&names)]));
+}
+
+#[test]
 fn help() {
     insta::assert_snapshot!(transcript(&directory("doctor-help"), &[Typed::new(&["doctor", "--help"])]));
 }
