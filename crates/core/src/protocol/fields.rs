@@ -42,9 +42,9 @@ pub(super) trait Body: Sized {
     }
 }
 
-/// A JSON object of a known message type that does not have the specified fields.
+/// A JSON object without a type, or of a known message type that does not have the specified fields.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a malformed {kind} message: {fault}")]
+#[error("a malformed {}message: {fault}", if .kind.is_empty() { String::new() } else { format!("{} ", .kind) })]
 pub struct MessageError {
     /// The message's type, empty if it has none.
     pub kind: String,

@@ -116,7 +116,7 @@ impl Runner {
         Self { idle_timeout: Some(timeout), ..self }
     }
 
-    /// Calls `sink` with the first frame of each transport that is not a JSON object. Such frames are ignored. Default:
+    /// Calls `sink` with the first frame of each transport that is not a JSON object with a `type`. Such frames are ignored. Default:
     /// no call.
     #[must_use]
     pub fn on_invalid_frame(self, sink: impl Fn(&LineError) + Send + Sync + 'static) -> Self {
@@ -331,13 +331,12 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Connection<'a, L> {
                 Ok(Some(Inbound::Message(message))) => self.session.handle_message(message, self.epoch.elapsed()),
                 Ok(Some(Inbound::InvalidMessage(error))) => {
                     self.session.handle_malformed(&error, self.epoch.elapsed());
-                }
-                // There is no id that could be answered.
-                Ok(Some(Inbound::InvalidFrame(error))) => {
-                    if let Some(sink) = self.on_invalid_frame.take() {
-                        sink(&error);
+                    if error.kind.is_empty() {
+                        self.report_invalid_frame(&LineError::Unreadable(Box::new(error)));
                     }
                 }
+                // There is no id that could be answered.
+                Ok(Some(Inbound::InvalidFrame(error))) => self.report_invalid_frame(&error),
                 Ok(Some(Inbound::Ignored)) => {}
             }
             self.follow_outputs();
@@ -355,6 +354,13 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Connection<'a, L> {
             }
         }
         receipt
+    }
+
+    /// Reports the first line that is not a message.
+    fn report_invalid_frame(&mut self, error: &LineError) {
+        if let Some(sink) = self.on_invalid_frame.take() {
+            sink(error);
+        }
     }
 
     /// Ends the session: the host has closed its side, or the connection is broken.
