@@ -165,6 +165,18 @@ fn every_command_has_a_manual_page() {
     let page = fs::read_to_string(dir.join("man1/execbox.1")).unwrap();
     assert_eq!(page.trim_end(), text(Typed::new(&["man"]).output(&dir).stdout).trim_end());
     assert!(page.contains(".TH execbox 1") && page.contains("execbox\\-run\\-code(1)"), "{page}");
+    let of = |words: &[&str]| text(Typed::new(&[&["man"], words].concat()).output(&dir).stdout);
+    assert!(of(&["approvals", "approve"]).contains(".TH execbox-approvals-approve 1"));
+    let run = of(&["run"]);
+    for part in [
+        "\\-\\-no\\-common\\-globals\\fR\nDo not give the program",
+        "\\-\\-cancel\\-unawaited\\fR\nCancel calls",
+        ".SH \"EXAMPLES\"\n.nf\nexecbox run program.ts",
+        ".fi\n.SH \"EXIT CODES\"\n.nf\n0    the program succeeded",
+    ] {
+        assert!(run.contains(part), "{part}: {run}");
+    }
+    assert!(!run.contains("EXTRA"), "{run}");
     let (said, code) = Typed::new(&["man", "rnu"]).on_a_terminal(&dir);
     assert!(said.starts_with("error: unknown command \"rnu\": expected one of run, "), "{said}");
     assert_eq!(code, Some(2));
