@@ -8,6 +8,7 @@ use clap::Args;
 use execbox::{
     CancellationToken, Cause, ErrorCode, ExecuteError, ExecuteRequest, ExecuteResult, Executor, Limits, Provider,
 };
+use execbox_core::hint::near;
 use execbox_mcp::config::Config;
 use execbox_mcp::server::{CodeServer, OWN_NAMESPACES, ServerOptions};
 use execbox_mcp::upstream::UpstreamOptions;
@@ -206,9 +207,10 @@ impl Job {
         } else {
             let providers = servers::all_providers(&self.stubs, &servers);
             let providers = providers.into_iter().map(|provider| provider.with_policy(&policy));
-            let mut result = executor.execute(request.providers(providers)).await;
+            let providers: Vec<_> = providers.collect();
+            let mut result = executor.execute(request.providers(providers.iter().cloned())).await;
             if let Err(error) = &mut result.outcome {
-                mention_gateway(error);
+                mention_namespace(error, &self.config.namespaces(), &providers);
                 servers.explain(error);
             }
             result
@@ -232,12 +234,20 @@ impl Job {
     }
 }
 
-/// Adds a hint to the error of a program that names a namespace of the gateway.
-fn mention_gateway(error: &mut ExecuteError) {
-    if let Some(Cause::NotDefined { name }) = error.cause.as_deref()
-        && OWN_NAMESPACES.contains(&name.as_str())
-    {
+/// Adds a hint to the error of a program that names a namespace of the gateway, or nearly one of a server that was not waited for.
+/// The runner itself compares names with those of `providers`.
+fn mention_namespace(error: &mut ExecuteError, configured: &[String], providers: &[Provider]) {
+    let Some(Cause::NotDefined { name }) = error.cause.as_deref() else { return };
+    let is_provider = |namespace: &&str| providers.iter().any(|provider| provider.name() == *namespace);
+    let others = configured.iter().map(String::as_str).filter(|namespace| !is_provider(namespace));
+    let mut namespaces = others.clone().chain(providers.iter().map(Provider::name));
+    // In code, `my-notes` is `my` minus `notes`.
+    let is_beginning =
+        |namespace: &&str| namespace.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('_'));
+    if OWN_NAMESPACES.contains(&name.as_str()) {
         error.message += &format!("; `{name}` exists in the gateway: add `--gateway`");
+    } else if let Some(near) = near(name, others).or_else(|| namespaces.find(is_beginning)) {
+        error.message += &format!("; did you mean {near}?");
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use execbox_core::hint;
 use execbox_core::text::cut;
 use execbox_mcp::server::{Snippet, StateArea, StateError, StateStore as _};
 use serde_json::json;
@@ -58,6 +59,8 @@ enum SnippetsError {
     NoStateFile,
     #[error("unknown snippet {name:?} in {path}; `execbox snippets --state {path}` lists all")]
     Unknown { name: String, path: String },
+    #[error("unknown snippet {name:?} in {path}; did you mean {near:?}?")]
+    Misspelled { name: String, path: String, near: String },
 }
 
 impl CliError for SnippetsError {}
@@ -123,14 +126,17 @@ fn list(file: &StateFile, is_json: bool) -> Result<Option<String>, CommandError>
 
 fn delete(file: &StateFile, path: &Path, name: &str) -> Result<Option<String>, CommandError> {
     if !file.delete(StateArea::Snippets, name)? {
-        return Err(unknown(path, name).into());
+        return Err(missing(file, path, name)?.into());
     }
     report::note(&format_args!("deleted {name}"));
     Ok(None)
 }
 
 fn show(file: &StateFile, path: &Path, name: &str, is_json: bool) -> Result<Option<String>, CommandError> {
-    let Snippet { description, code, .. } = read(file, name)?.ok_or_else(|| unknown(path, name))?;
+    let Snippet { description, code, .. } = match read(file, name)? {
+        Some(snippet) => snippet,
+        None => return Err(missing(file, path, name)?.into()),
+    };
     Ok(Some(match is_json {
         true => json!({ "name": name, "description": description, "code": code }).to_string(),
         false => safe(&code).into_owned(),
@@ -141,6 +147,18 @@ fn show(file: &StateFile, path: &Path, name: &str, is_json: bool) -> Result<Opti
 fn read(file: &StateFile, name: &str) -> Result<Option<Snippet>, StateError> {
     let text = file.get(StateArea::Snippets, name)?;
     Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+}
+
+/// The error for a snippet that is not in the file. Names the nearest one.
+fn missing(file: &StateFile, path: &Path, name: &str) -> Result<SnippetsError, StateError> {
+    let entries = file.list(StateArea::Snippets, "")?;
+    let near = hint::near(name, entries.iter().map(|entry| entry.key.as_str()));
+    Ok(match (near, unknown(path, name)) {
+        (Some(near), SnippetsError::Unknown { name, path }) => {
+            SnippetsError::Misspelled { name, path, near: near.to_owned() }
+        }
+        (_, error) => error,
+    })
 }
 
 fn unknown(path: &Path, name: &str) -> SnippetsError {

@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     // The list of all tools is printed in two parts if servers are slow to start; matches are ranked together.
     let is_list = arguments.query.is_empty() && arguments.limit.is_none() && !arguments.json;
     let mut printed = Vec::new();
-    let mut loaded = load(&arguments.servers, &arguments.tools, |ready| {
+    let mut loaded = load(&arguments.servers, &arguments.tools, &arguments.query, |ready| {
         if is_list && print_table(&find(arguments, ready)).is_ok() {
             printed.extend(ready.iter().map(|provider| provider.name().to_owned()));
         }
@@ -139,17 +139,19 @@ fn one_of(names: &[String]) -> String {
     }
 }
 
-/// Starts the servers, lists their tools, and prints which servers failed. If servers are slow to start, `on_slow` gets the providers
+/// Starts the servers, lists their tools, and prints which servers failed. An error about missing servers names a file among
+/// `words`. If servers are slow to start, `on_slow` gets the providers
 /// of the others.
 pub(super) fn load(
     arguments: &ServerArguments,
     stubs: &[PathBuf],
+    words: &[String],
     mut on_slow: impl FnMut(&[Provider]),
 ) -> Result<Loaded, CommandError> {
     let stubs = stub::load(stubs)?;
     let config = servers::read(arguments, &stubs, Purpose::Once)?.config;
     if config.servers.is_empty() && config.skipped.is_empty() && stubs.is_empty() {
-        return Err(servers::none(arguments).into());
+        return Err(servers::none_but(arguments, words).into());
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut list = async |cancellation: CancellationToken| {

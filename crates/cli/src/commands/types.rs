@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
-    let loaded = tools::load(&arguments.servers, &arguments.tools, |_| ())?;
+    let loaded = tools::load(&arguments.servers, &arguments.tools, &arguments.names, |_| ())?;
     for name in &arguments.names {
         loaded.check_name(name)?;
     }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use nix::fcntl::OFlag;
+use serde_json::Value as Json;
 
 use crate::error::{CliError, reason};
 
@@ -41,6 +42,8 @@ pub(crate) enum SourceError {
     Missing,
     #[error("{name} is empty")]
     Empty { name: String },
+    #[error("{name} is a configuration, not a program; for its servers, use `--config {name}` with a program")]
+    Configuration { name: String },
     #[error(transparent)]
     Text(#[from] TextError),
 }
@@ -77,8 +80,17 @@ impl Source {
         if source.code.trim().is_empty() {
             return Err(SourceError::Empty { name: source.name });
         }
+        if is_configuration(&source.code) {
+            return Err(SourceError::Configuration { name: source.name });
+        }
         Ok(source)
     }
+}
+
+/// Whether the text is a configuration of MCP servers: as a program, it would only return itself.
+fn is_configuration(text: &str) -> bool {
+    let is_candidate = text.trim_start().starts_with('{') && text.contains("\"mcpServers\"");
+    is_candidate && serde_json::from_str::<Json>(text).is_ok_and(|json| json["mcpServers"].is_object())
 }
 
 /// The text of a file.

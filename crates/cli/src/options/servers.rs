@@ -125,6 +125,8 @@ pub(crate) enum ServersError {
     Interrupted,
     #[error("no MCP server given: use --config FILE or --server 'NAME=COMMAND'")]
     None,
+    #[error("no MCP server given: for the servers in a configuration, use `--config {file}`")]
+    FileWithoutOption { file: String },
     #[error(
         "no servers in {}: expected {{ \"mcpServers\": {{ \"NAME\": {{ \"command\": \"PROGRAM\", \"args\": [\"…\"] }} }} }}",
         .files.join(", ")
@@ -384,6 +386,14 @@ pub(crate) fn none(arguments: &ServerArguments) -> ServersError {
 /// Whether a configuration is that of a client that starts execbox.
 pub(crate) fn is_of_client(config: &Config) -> bool {
     config.skipped.iter().any(|skipped| skipped.reason == SkipReason::SelfReference)
+}
+
+/// The error for a command without servers, some of whose words may be the name of a configuration.
+pub(crate) fn none_but(arguments: &ServerArguments, words: &[String]) -> ServersError {
+    match (none(arguments), words.iter().find(|word| Path::new(word).is_file())) {
+        (ServersError::None, Some(file)) => ServersError::FileWithoutOption { file: file.clone() },
+        (error, _) => error,
+    }
 }
 
 /// The first mistake in an entry, unless `before` skips the entry for a mistake, too: then no server is lost.

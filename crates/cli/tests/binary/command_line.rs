@@ -59,7 +59,9 @@ fn the_help_lists_the_commands_by_group() {
 fn mistakes_get_a_hint() {
     let dir = directory("command-line-mistakes");
     fs::write(dir.join("none.json"), r#"{ "mcpServers": {} }"#).unwrap();
-    let commands: [&[&str]; 11] = [
+    fs::write(dir.join("servers.json"), r#"{ "mcpServers": { "a": { "command": "a" } } }"#).unwrap();
+    fs::write(dir.join("tools.json"), stub_file("my_notes", "{}")).unwrap();
+    let commands: [&[&str]; 18] = [
         &["mpc"],
         &["nope"],
         &["run", "--tiemout", "1s"],
@@ -71,6 +73,13 @@ fn mistakes_get_a_hint() {
         &["mcp", "--config", "none.json"],
         &["tools", "--config", "none.json"],
         &["version", "--color", "blue"],
+        &["run", "servers.json"],
+        &["tools", "servers.json"],
+        &["types", "servers.json"],
+        &["completions"],
+        &["run", "--tools", "tools.json", "-e", "await mynotes.get()"],
+        &["run", "--tools", "tools.json", "-e", "await my-notes.get()"],
+        &["run", "--tools", "tools.json", "-e", "await other.get()"],
     ];
     insta::assert_snapshot!(transcript(&dir, &commands.map(Typed::new)));
 }

@@ -13,16 +13,41 @@ use serde_json::Value as Json;
 /// The providers of a file.
 ///
 /// # Errors
-/// Returns the error and its place as one line.
-pub(super) fn parse(text: &str) -> Result<Vec<(String, ProviderEntry)>, String> {
+/// The text is not JSON, or has another shape.
+pub(super) fn parse(text: &str) -> Result<Vec<(String, ProviderEntry)>, FormatError> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let parsed: Result<ToolsFile, _> = serde_path_to_error::deserialize(&mut deserializer);
-    let file = parsed.map_err(|error| match error.path().to_string().as_str() {
-        "." => error.inner().to_string(),
-        path => format!("{path}: {}", error.inner()),
+    let file = parsed.map_err(|error| {
+        let path = error.path().to_string();
+        FormatError::new(if path == "." { "" } else { &path }, error.inner())
     })?;
-    deserializer.end().map_err(|error| error.to_string())?;
+    deserializer.end().map_err(|error| FormatError::new("", &error))?;
     Ok(file.providers.0)
+}
+
+/// Invalid JSON, or JSON of another shape. The message follows the name of the file and a colon.
+#[derive(Debug, thiserror::Error)]
+#[error("{line}:{column}: {place}: {message}")]
+pub(crate) struct FormatError {
+    line: usize,
+    column: usize,
+    /// The path of the key, or `invalid JSON`.
+    place: String,
+    message: String,
+}
+
+impl FormatError {
+    fn new(path: &str, error: &serde_json::Error) -> Self {
+        let (line, column) = (error.line(), error.column());
+        let text = error.to_string();
+        let message = text.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&text).to_owned();
+        let place = match (error.is_data(), path) {
+            (false, _) => "invalid JSON",
+            (true, "") => "invalid file of tools",
+            (true, path) => path,
+        };
+        Self { line, column: column.max(1), place: place.to_owned(), message }
+    }
 }
 
 #[derive(Debug, Deserialize)]

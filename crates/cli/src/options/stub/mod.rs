@@ -14,7 +14,7 @@ use execbox::{Provider, ProviderError, Schema, SchemaError, Tool, ToolError, Val
 use execbox_core::text::cut;
 use serde_json::Value as Json;
 
-use self::file::{AnswerEntry, ProviderEntry, ToolEntry};
+use self::file::{AnswerEntry, FormatError, ProviderEntry, ToolEntry};
 use crate::error::CliError;
 use crate::files::source::{self, TextError};
 use crate::options::units::{Time, UnitError};
@@ -26,6 +26,8 @@ const MAX_CHARS: usize = 200;
 pub(crate) enum StubError {
     #[error(transparent)]
     Text(#[from] TextError),
+    #[error("{file}:{error}")]
+    Format { file: String, error: FormatError },
     #[error("{file}: {fault}")]
     File { file: String, fault: Box<Fault> },
     #[error("{file}: duplicate provider {name:?}: already defined in {earlier}; rename one of them")]
@@ -36,9 +38,6 @@ impl CliError for StubError {}
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
-    /// Invalid JSON, or JSON of another shape.
-    #[error("{0}")]
-    Format(String),
     #[error("providers.{provider}: {error}")]
     Provider { provider: String, error: Box<ProviderError> },
     #[error("providers.{provider}.tools.{tool}.{fault}")]
@@ -76,7 +75,8 @@ pub(crate) fn load(paths: &[PathBuf]) -> Result<Vec<Provider>, StubError> {
 fn load_file(path: &Path) -> Result<Vec<Provider>, StubError> {
     let text = source::read_file(path)?;
     let in_file = |fault| StubError::File { file: path.display().to_string(), fault: Box::new(fault) };
-    let providers = file::parse(&text).map_err(|message| in_file(Fault::Format(message)))?;
+    let providers =
+        file::parse(&text).map_err(|error| StubError::Format { file: path.display().to_string(), error })?;
     providers.into_iter().map(|(name, entry)| provider(name, entry)).collect::<Result<_, _>>().map_err(in_file)
 }
 

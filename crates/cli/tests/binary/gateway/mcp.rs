@@ -71,6 +71,7 @@ fn tools_and_types() {
         ]),
         Typed::new(&["tools", "--server", "late=sh -c 'sleep 4; echo too late >&2'"]),
         with(&["run", "-e", "Object.values(await one.env())"]),
+        with(&["run", "-e", "await servertwo.hello()"]),
     ];
     insta::assert_snapshot!(transcript(&dir, &commands));
 }

@@ -54,6 +54,7 @@ async fn snippets_are_listed_shown_and_deleted() {
         snippets(&["show", "openOrders", "--json"]),
         snippets(&["show", "red"]),
         snippets(&["show", "other"]),
+        snippets(&["show", "opnOrders"]),
         snippets(&["delete", "openOrders"]),
         snippets(&["delete", "openOrders"]),
         snippets(&["delete", "red"]),
