@@ -133,9 +133,8 @@ fn delete(file: &StateFile, path: &Path, name: &str) -> Result<Option<String>, C
 }
 
 fn show(file: &StateFile, path: &Path, name: &str, is_json: bool) -> Result<Option<String>, CommandError> {
-    let Snippet { description, code, .. } = match read(file, name)? {
-        Some(snippet) => snippet,
-        None => return Err(missing(file, path, name)?.into()),
+    let Some(Snippet { description, code, .. }) = read(file, name)? else {
+        return Err(missing(file, path, name)?.into());
     };
     Ok(Some(match is_json {
         true => json!({ "name": name, "description": description, "code": code }).to_string(),

@@ -62,7 +62,7 @@ impl FromStr for Time {
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let text = text.trim();
         if let Some(number) = plain_number(text) {
-            return zero(number, UnitError::TimeUnit).map(|()| Self(Duration::ZERO));
+            return zero(&number, UnitError::TimeUnit).map(|()| Self(Duration::ZERO));
         }
         humantime::parse_duration(text).map(Self).map_err(|error| match error {
             DurationError::NumberOverflow => UnitError::TooLarge,
@@ -77,7 +77,7 @@ impl FromStr for Size {
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let text = text.trim();
         if let Some(number) = plain_number(text) {
-            return zero(number, UnitError::SizeUnit).map(|()| Self(0));
+            return zero(&number, UnitError::SizeUnit).map(|()| Self(0));
         }
         // The parser takes fractions without a unit for bytes.
         if !text.ends_with(|last: char| last.is_ascii_alphabetic()) {
@@ -92,10 +92,10 @@ impl FromStr for Size {
 }
 
 /// Accepts a number without a unit if it is zero.
-fn zero(number: Result<u64, ParseIntError>, error: fn(u64) -> UnitError) -> Result<(), UnitError> {
+fn zero(number: &Result<u64, ParseIntError>, error: fn(u64) -> UnitError) -> Result<(), UnitError> {
     match number {
         Ok(0) => Ok(()),
-        Ok(number) => Err(error(number)),
+        Ok(number) => Err(error(*number)),
         Err(_) => Err(UnitError::TooLarge),
     }
 }
