@@ -328,7 +328,7 @@ impl RunnerFactory for RunnerProcesses {
 
     /// The name of the file only: its path is the host's.
     fn describe(&self) -> String {
-        format!("runner process {:?}", self.command.program.file_name().unwrap_or_default())
+        format!("runner process \"{}\"", self.command.program.file_name().unwrap_or_default().display())
     }
 
     fn start(&self) -> BoxFuture<'_, io::Result<Self::Busy>> {
