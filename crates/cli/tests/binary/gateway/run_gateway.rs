@@ -165,6 +165,8 @@ async fn errors_are_shown_in_the_program() {
     save("first", "(lines) => {\n  return lines[0].id;\n}");
     let program = "interface Order { lines: object[] }\n\nconst order: Order = { lines: [] };\nawait snippets.first(order.lines);\n";
     fs::write(dir.join("program.ts"), program).unwrap();
+    let slow = r#"{ "slow": { "delay": "20ms", "answers": [{ "returns": 1 }] } }"#;
+    fs::write(dir.join("slow.json"), stub_file("shop", slow)).unwrap();
     fs::write(dir.join("text.db"), "no database, ".repeat(20)).unwrap();
     fs::set_permissions(dir.join("text.db"), Permissions::from_mode(0o600)).unwrap();
     let with_state =
@@ -176,7 +178,7 @@ async fn errors_are_shown_in_the_program() {
         with_state(&["-e", "\n  await snippets.lines(7)"]),
         with_state(&["-e", "\nawait snippets.line(7)", "--quiet"]),
         with_state(&["-e", "console.log('on'); await results.get('r1')"]),
-        with_state(&["-e", "await store.list()", "--usage"]),
+        repeat(&["--tools", "slow.json", "-e", "await shop.slow()", "--usage"]),
         repeat(&["--state", "text.db", "-e", "1"]),
         repeat(&["-e", "for (;;);", "--timeout", "100ms"]),
         Typed::new(&["run", "--state", "state.db", "-e", "1"]),
