@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::backoff::Backoff;
-use crate::config::{Config, ServerConfig, SkipReason, Skipped, Transport};
+use crate::config::{Config, PatternPlaces, ServerConfig, SkipReason, Skipped, Transport};
 use crate::filter::{UnmatchedPattern, nearest};
 use crate::server::{AbsentTool, Unavailability, UnavailableNamespace};
 use crate::upstream::{
@@ -53,7 +53,7 @@ struct Member {
     config: ServerConfig,
     ask: Mutex<AskFilter>,
     /// Where the configuration has its patterns.
-    places: Mutex<Vec<(Pattern, String)>>,
+    places: Mutex<PatternPlaces>,
     namespace: String,
     options: UpstreamOptions,
     on_stderr: Option<LineSink>,
@@ -420,13 +420,7 @@ impl Servers {
     }
 
     /// Creates a server, and starts to connect to it.
-    fn add(
-        &self,
-        config: ServerConfig,
-        ask: AskFilter,
-        places: Vec<(Pattern, String)>,
-        namespace: String,
-    ) -> Arc<Member> {
+    fn add(&self, config: ServerConfig, ask: AskFilter, places: PatternPlaces, namespace: String) -> Arc<Member> {
         self.0.options.secrets.add(&config.secrets);
         let options = UpstreamOptions {
             results: config.results,
@@ -500,7 +494,7 @@ impl Member {
     /// Where the configuration has a pattern.
     fn place(&self, pattern: &Pattern) -> Option<String> {
         let places = self.lock_places();
-        places.iter().find(|(other, _)| other == pattern).map(|(_, place)| place.clone())
+        places.0.iter().find(|(other, _)| other == pattern).map(|(_, place)| place.clone())
     }
 
     /// The patterns of the filter, or of `ask`, that match no tool.
@@ -593,7 +587,7 @@ impl Member {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock_places(&self) -> MutexGuard<'_, Vec<(Pattern, String)>> {
+    fn lock_places(&self) -> MutexGuard<'_, PatternPlaces> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

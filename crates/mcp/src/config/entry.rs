@@ -186,7 +186,7 @@ impl<'a> RawEntry<'a> {
         server.ask.never = patterns(&self.never_ask);
         let lists = [&self.allow, &self.deny, &self.expose, &self.ask, &self.never_ask];
         let place = |node: &Node<'_>| (Pattern::new(&*node.text()), place(node, file.as_deref()));
-        server.places = lists.into_iter().flatten().map(place).collect();
+        server.places.0 = lists.into_iter().flatten().map(place).collect();
         server.call_timeout = self.timeout;
         server.protocol_version.clone_from(&self.protocol_version);
         server.results = self.results;

@@ -68,9 +68,9 @@ mod skipped;
 mod tables;
 mod variables;
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
-use std::{fmt, mem};
 
 pub use self::clients::{ClientConfig, ClientLimits, TokenPlace, WeakToken};
 pub use self::context::{Context, MAX_ENV_FILE, Unavailable, Variables};
@@ -123,8 +123,20 @@ pub struct ServerConfig {
     /// Values of this configuration that are redacted from everything the server sends.
     pub secrets: Secrets,
     /// The patterns, with the file, position and path of each.
-    pub(crate) places: Vec<(Pattern, String)>,
+    pub(crate) places: PatternPlaces,
 }
+
+/// Patterns, with the file, position and path of each. All are equal: an entry is the same wherever it is.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PatternPlaces(pub(crate) Vec<(Pattern, String)>);
+
+impl PartialEq for PatternPlaces {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for PatternPlaces {}
 
 /// How to connect to a server.
 #[derive(Clone, PartialEq, Eq)]
@@ -181,15 +193,8 @@ impl Config {
         for Entry { name, server, ignored } in entries {
             self.ignored.extend(ignored);
             match server {
-                Ok(mut server) => {
-                    let places = mem::take(&mut server.places);
-                    let is_same = |other: &ServerConfig| ServerConfig { places: Vec::new(), ..other.clone() } == server;
-                    if self.servers.iter().any(is_same) {
-                        self.skip(name, SkipReason::Duplicate);
-                    } else {
-                        self.servers.push(ServerConfig { places, ..server });
-                    }
-                }
+                Ok(server) if self.servers.contains(&server) => self.skip(name, SkipReason::Duplicate),
+                Ok(server) => self.servers.push(server),
                 Err(reason) => self.skip(name, reason),
             }
         }
@@ -220,7 +225,7 @@ impl ServerConfig {
     pub fn new(name: impl Into<String>, transport: Transport, secrets: Secrets) -> Self {
         let (filter, results) = (ToolFilter::default(), ResultFormat::default());
         let (name, ask) = (name.into(), AskFilter::default());
-        let (call_timeout, protocol_version, places) = (None, None, Vec::new());
+        let (call_timeout, protocol_version, places) = (None, None, PatternPlaces::default());
         Self {
             name,
             transport,
