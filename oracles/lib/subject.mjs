@@ -34,7 +34,7 @@ export class ModuleContract {
     const file = each.language === 'typescript' ? 'case.ts' : 'case.js';
     const program = join(this.directory, `${++this.count}`);
     writeFileSync(program, each.source);
-    const args = ['run-code', '--engine', this.engine, '--json', '--language', each.language, '--filename', file, '--timeout', `${TIMEOUT_MS}`];
+    const args = ['run-code', '--engine', this.engine, '--json', '--language', each.language, '--filename', file, '--timeout', `${TIMEOUT_MS}ms`];
     if (each.memory) args.push('--memory', each.memory);
     if (each.globals || each.modules) {
       writeFileSync(`${program}.json`, JSON.stringify({ globals: each.globals ?? {}, modules: each.modules ?? {} }));
