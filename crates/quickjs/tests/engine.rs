@@ -729,7 +729,7 @@ fn every_loop_can_be_interrupted() {
         });
         let started = Instant::now();
         assert_eq!(turn(&mut *guest), Turn::Done(Outcome::Interrupted), "{body}");
-        assert!(started.elapsed() < Duration::from_secs(10), "{body}");
+        assert!(started.elapsed() < Duration::from_mins(1), "{body}");
         puller.join().unwrap();
     }
 }

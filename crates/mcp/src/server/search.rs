@@ -789,7 +789,7 @@ mod tests {
         for _ in 0..100 {
             index.search("list a list of lists");
         }
-        assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", started.elapsed());
+        assert!(started.elapsed() < std::time::Duration::from_mins(1), "{:?}", started.elapsed());
     }
 
     #[test]
