@@ -25,7 +25,7 @@ pub(super) fn read(name: &str, node: &Node<'_>, scope: Scope<'_>) -> Entry {
     };
     let mut ignored = ignored_keys(name, node, kind, uses_own);
     if server.is_ok()
-        && let Some(at) = ignored.iter().position(IgnoredKey::is_misspelled_protection)
+        && let Some(at) = ignored.iter().position(IgnoredKey::is_meant_to_protect)
     {
         let error = Box::new(ignored.remove(at).into());
         server = Err(SkipReason::Invalid { file: scope.context.file_name(), error });
@@ -110,7 +110,10 @@ impl<'a> RawEntry<'a> {
                 "env_http_headers" => raw.header_variables = scalars(&value)?,
                 "bearer_token_env_var" => raw.token_variable = Some(string(value)?),
                 "oauth" => raw.oauth = RawOAuth::read(&value)?,
-                "allow" | "includeTools" | "enabledTools" | "enabled_tools" => raw.allow.extend(value.strings()?),
+                "tools" if value.is_object() => {}
+                "allow" | "includeTools" | "enabledTools" | "enabled_tools" | "tools" => {
+                    raw.allow.extend(value.strings()?);
+                }
                 "deny" | "excludeTools" | "disabledTools" | "disabled_tools" => raw.deny.extend(value.strings()?),
                 "expose" if value.is_string() => raw.expose.push(value),
                 "expose" => raw.expose.extend(value.strings()?),

@@ -64,9 +64,16 @@ pub enum IgnoreReason {
 }
 
 impl IgnoredKey {
-    /// Whether the key seems to be a misspelled one of [`PROTECTIVE_KEYS`].
-    pub(super) fn is_misspelled_protection(&self) -> bool {
-        matches!(self.reason, IgnoreReason::Misspelled { suggestion } if PROTECTIVE_KEYS.contains(&suggestion))
+    /// Whether the key seems to be meant as one of [`PROTECTIVE_KEYS`].
+    pub(super) fn is_meant_to_protect(&self) -> bool {
+        match self.reason {
+            IgnoreReason::Misspelled { suggestion } => PROTECTIVE_KEYS.contains(&suggestion),
+            IgnoreReason::Unknown => {
+                let key = self.key.to_lowercase().replace(['_', '-'], "");
+                PROTECTIVE_WORDS.iter().any(|word| key.starts_with(word))
+            }
+            _ => false,
+        }
     }
 
     /// An item of `expose` beside the servers that names no tools of one.
@@ -128,6 +135,9 @@ pub(super) fn ignored_keys(server: &str, entry: &Node<'_>, kind: Option<Kind>, u
 fn reason(key: &str, value: &Node<'_>, other_transport: Option<(&[&str], &'static str)>) -> Option<IgnoreReason> {
     if !KNOWN.contains(&key) {
         return Some(unknown(key, KNOWN, OF_CLIENTS));
+    }
+    if key == "tools" && value.is_object() {
+        return Some(IgnoreReason::OtherClient); // Codex: what is approved.
     }
     if key == "timeout" && value.is_number() {
         return Some(IgnoreReason::TimeoutWithoutUnit);
@@ -198,12 +208,14 @@ const KNOWN: &[&str] = &[
     "source",
     "timeout",
     "tool_timeout_sec",
+    "tools",
     "transport",
     "type",
     "url",
 ];
 
-/// The keys without which more can be called, or without being asked. An entry with a misspelled one is not used.
+/// The keys without which more can be called, or without being asked. An entry with an unknown key that seems to be meant as
+/// one is not used.
 const PROTECTIVE_KEYS: &[&str] = &[
     "allow",
     "ask",
@@ -217,6 +229,12 @@ const PROTECTIVE_KEYS: &[&str] = &[
     "excludeTools",
     "includeTools",
     "readOnly",
+];
+
+/// What unknown keys begin with that seem to restrict what can be called, in lower case and without separators.
+const PROTECTIVE_WORDS: &[&str] = &[
+    "allow", "approv", "ask", "block", "confirm", "denied", "deny", "disallow", "exclude", "forbid", "include",
+    "permi", "readonly", "require", "restrict",
 ];
 
 /// Keys that clients define and that have no effect here.
@@ -248,7 +266,6 @@ const OF_CLIENTS: &[&str] = &[
     "tags",
     "targetAudience",
     "targetServiceAccount",
-    "tools",
     "transportType",
     "trust",
     "version",
