@@ -160,7 +160,12 @@ impl SkipReason {
     pub fn is_failure(&self) -> bool {
         let is_wanted = matches!(
             self,
-            Self::Disabled | Self::SelfReference | Self::Duplicate | Self::Overridden | Self::OtherProject { .. }
+            Self::Disabled
+                | Self::Extension
+                | Self::SelfReference
+                | Self::Duplicate
+                | Self::Overridden
+                | Self::OtherProject { .. }
         );
         !is_wanted
     }

@@ -23,6 +23,7 @@ const CONFIG: &str = r#"{
     "e\u001b[2J\nvil": { "command": "sh", "args": ["fake.sh", "rude"], "env": { "TOKEN": "\u001b]0;title" } },
     "away": { "url": "http://user:password@127.0.0.1:1/mcp?token=ghp_A1b2C3d4e5F6" },
     "off": { "command": "x", "disabled": true },
+    "ext": { "source": "extension", "settings": {} },
     "unset": { "command": "x", "args": ["${EXECBOX_TEST_UNSET}"] }
   }
 }"#;
