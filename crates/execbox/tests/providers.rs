@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use execbox::code::CodeExecutionOptions;
 use execbox::events::{EventKind, Observer, ToolProgress};
 use execbox::policy::{Decision, Policy};
 use execbox::{
     CancellationToken, Effect, ErrorCode, ExecuteRequest, ExecuteResult, Executor, InlineExecutor, Provider,
-    ProviderError, Tool, ToolContext, ToolError,
+    ProviderError, Tool, ToolContext, ToolError, WorkerExecutor,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -319,4 +320,35 @@ async fn a_direct_call_is_an_execution_of_its_own() {
     assert!(tokio::time::timeout(Duration::from_millis(1), call).await.is_err());
     assert_eq!(std::mem::take(&mut *events.lock().unwrap()), expected);
     assert_eq!(jobs.direct_call("nope", None).unwrap_err().code, ErrorCode::ToolError);
+}
+
+/// A charge for the memory of a result must not end before the result is converted, nor last while the program computes.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_call_holds_is_kept_until_its_result_is_passed_on() {
+    let code = "await tools.hold(); await tools.count()";
+    let module = "import { hold, count } from 'tools'; await hold(); export default await count()";
+    let executors: [Arc<dyn Executor>; 2] =
+        [Arc::new(InlineExecutor::new().unwrap()), Arc::new(WorkerExecutor::new().unwrap())];
+    for executor in executors {
+        let state = Arc::new(());
+        let alive = Arc::downgrade(&state);
+        let hold = Tool::with_state("hold", state, async |held, _, context| {
+            context.hold(held);
+            Ok(Json::Null)
+        });
+        let count = Tool::with_state("count", alive.clone(), async |alive, _, _| Ok(json!(alive.strong_count() - 1)));
+        let tools = Provider::builder("tools").tool(hold).tool(count).build().unwrap();
+        let at_end = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&at_end);
+        let observer = Observer::new(move |event| {
+            if let EventKind::CallEnded { .. } = event.kind {
+                seen.lock().unwrap().push(alive.strong_count() - 1);
+            }
+        });
+        let request = ExecuteRequest::new(code).provider(tools.clone()).observer(observer.clone());
+        assert_eq!(executor.execute(request).await.outcome, Ok(Some(json!(0))));
+        let options = CodeExecutionOptions::new().provider(tools).observer(observer);
+        assert_eq!(executor.run_code(module, options).await.value(), Ok(0));
+        assert_eq!(*at_end.lock().unwrap(), [1, 0, 1, 0]);
+    }
 }

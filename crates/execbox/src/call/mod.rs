@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::attached::Attached;
 pub use self::waits::WaitForPerson;
-pub(crate) use self::waits::{CallWaits, PendingApprovals};
+pub(crate) use self::waits::{CallWaits, Held, PendingApprovals};
 use crate::events::{Awaited, CallId, ExecutionId, ToolProgress};
 
 /// The call that a host function serves.
@@ -52,6 +52,11 @@ impl ToolContext {
     /// that has passed.
     pub async fn within<T>(&self, timeout: Duration, future: impl Future<Output = T>) -> Option<T> {
         self.waits.within(timeout, future).await
+    }
+
+    /// Keeps a value until the result of the call is passed on to the program, such as a charge for the memory of the result.
+    pub fn hold(&self, value: impl Any + Send) {
+        self.waits.hold(Box::new(value));
     }
 
     /// Reports how far the call has come, to the [observers](crate::events::EventKind::CallProgress) of the execution. The

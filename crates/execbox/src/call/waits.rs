@@ -1,5 +1,7 @@
 //! Which calls of an execution wait for a person: while all do, its clock is paused.
 
+use std::any::Any;
+use std::fmt;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,6 +55,17 @@ struct CallState {
     /// Notified when the clock starts or stops.
     changed: Notify,
     observed: CallHandle,
+    held: Mutex<Held>,
+}
+
+/// What a call [holds](crate::ToolContext::hold) until its result is passed on.
+#[derive(Default)]
+pub(crate) struct Held(Vec<Box<dyn Any + Send>>);
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Held({})", self.0.len())
+    }
 }
 
 /// The time in which a call waits for a person.
@@ -68,7 +81,16 @@ struct WaitClock {
 
 impl CallWaits {
     pub(crate) fn new(approvals: PendingApprovals, observed: CallHandle) -> Self {
-        Self(Arc::new(CallState { approvals, clock: Mutex::default(), changed: Notify::new(), observed }))
+        let (clock, changed, held) = (Mutex::default(), Notify::new(), Mutex::default());
+        Self(Arc::new(CallState { approvals, clock, changed, observed, held }))
+    }
+
+    pub(crate) fn hold(&self, value: Box<dyn Any + Send>) {
+        self.0.held.lock().unwrap_or_else(PoisonError::into_inner).0.push(value);
+    }
+
+    pub(crate) fn take_held(&self) -> Held {
+        std::mem::take(&mut *self.0.held.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(crate) fn observed(&self) -> &CallHandle {

@@ -46,8 +46,8 @@ impl CodeExecutionOptions {
 pub(super) async fn call(provider: Provider, tool: usize, id: CallId, args: Args, scope: CallScope) -> HostResult {
     let input = args.json(0)?;
     let _cancelled_when_dropped = scope.cancellation.clone().drop_guard();
-    let output = call_tool(provider, tool, id, input, scope).await.map_err(thrown)?;
-    Ok(output.map_or_else(HostValue::undefined, HostValue::from))
+    let (output, _held) = call_tool(provider, tool, id, input, scope).await;
+    Ok(output.map_err(thrown)?.map_or_else(HostValue::undefined, HostValue::from))
 }
 
 /// The error that the guest sees.

@@ -20,6 +20,9 @@ pub(crate) trait Host {
     /// The next call or promise that is settled, if there is one. Without one, the task is woken when there is.
     fn poll_settled(&mut self, cx: &mut Context<'_>) -> Option<Settled<Self>>;
 
+    /// Records that the last settled call or promise is passed on to the guest. Default: nothing.
+    fn passed_on(&mut self) {}
+
     /// Shows or records what the guest reports.
     ///
     /// # Errors

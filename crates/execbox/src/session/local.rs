@@ -259,7 +259,9 @@ where
         if self.outcome.is_some() {
             return Ok(()); // The answer would never be read.
         }
-        match self.execution.handle_answer(pending, answer, self.now())? {
+        let settled = self.execution.handle_answer(pending, answer, self.now())?;
+        self.host.passed_on();
+        match settled {
             Some((pending, settlement)) => self.settle(pending, settlement),
             None => Ok(()),
         }

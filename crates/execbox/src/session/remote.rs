@@ -17,7 +17,7 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::session::channel::{Inbound, MessageChannel};
-use crate::session::host::Host;
+use crate::session::host::{Host, Settled};
 use crate::session::local::SLICE;
 use crate::session::spin::Spin;
 use crate::transport::command::Ended;
@@ -158,9 +158,8 @@ impl<'a, H: Host, L: RunnerChannel + ?Sized> Driver<'a, H, L> {
                     }
                 }
                 Output::Call(call) => {
-                    if let Some((pending, answer)) = self.host.call(call, cx) {
-                        let now = self.now();
-                        self.session.settle(pending, answer, now);
+                    if let Some(settled) = self.host.call(call, cx) {
+                        self.settle(settled);
                     }
                 }
                 Output::Notify(notice) => {
@@ -212,10 +211,16 @@ impl<'a, H: Host, L: RunnerChannel + ?Sized> Driver<'a, H, L> {
         if !self.session.is_running() || self.is_congested() {
             return false;
         }
-        let Some((pending, answer)) = self.host.poll_settled(cx) else { return false };
+        let Some(settled) = self.host.poll_settled(cx) else { return false };
+        self.settle(settled);
+        true
+    }
+
+    /// Passes on a call or promise that has settled.
+    fn settle(&mut self, (pending, answer): Settled<H>) {
         let now = self.now();
         self.session.settle(pending, answer, now);
-        true
+        self.host.passed_on();
     }
 
     /// Sends what is queued. Returns whether there is something to do then: the runner reads again, or the channel is broken.

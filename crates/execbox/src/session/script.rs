@@ -123,6 +123,10 @@ impl Host for Tools<'_> {
         self.calls.poll_finished(cx)
     }
 
+    fn passed_on(&mut self) {
+        self.calls.passed_on();
+    }
+
     fn notify(&mut self, line: LogLine) -> Result<(), NoRoom> {
         self.observation.emit(EventKind::Log(LogEntry::Line(&line)));
         Ok(())

@@ -91,7 +91,7 @@ impl DirectCall {
         let _ended = scope.cancellation.clone().drop_guard();
         let call = call_tool(self.provider, self.tool, CallId(1), self.input, scope);
         let result = match self.cancellation.run_until_cancelled(call).await {
-            Some(outcome) => ExecuteResult::new(outcome, began.elapsed()),
+            Some((outcome, _held)) => ExecuteResult::new(outcome, began.elapsed()),
             None => ExecuteResult::failed(Stop::Cancelled(None).execute_error(&Limits::default()), began.elapsed()),
         };
         span.end(ExecutionEnd::Script(&result));

@@ -15,7 +15,7 @@ use futures_util::FutureExt as _;
 use serde_json::Value as Json;
 use tokio_util::sync::CancellationToken;
 
-use crate::call::{Attached, CallWaits, PendingApprovals, ToolContext};
+use crate::call::{Attached, CallWaits, Held, PendingApprovals, ToolContext};
 use crate::events::{CallEnd, Observation};
 use crate::in_flight::InFlight;
 use crate::policy::ProposedCall;
@@ -45,14 +45,16 @@ pub(crate) struct CallerSource {
 
 /// The tool calls of one execution. Their cancellation token fires when this is dropped.
 pub(crate) struct ToolCalls {
-    in_flight: InFlight<Finished>,
+    in_flight: InFlight<(Finished, Held)>,
+    /// What the last finished call holds.
+    held: Held,
     scope: CallScope,
 }
 
 impl ToolCalls {
     /// Creates an empty set that runs at most `max` calls at once. After the cancellation of the scope no call begins.
     pub(crate) fn new(scope: CallScope, max: usize) -> Self {
-        Self { in_flight: InFlight::new(max), scope }
+        Self { in_flight: InFlight::new(max), held: Held::default(), scope }
     }
 
     /// Begins a call of one of `providers`. A call that finishes at once is returned, every other one comes from
@@ -64,16 +66,29 @@ impl ToolCalls {
         let ToolCall { id, provider, tool, input, charge } = call;
         let provider = providers[provider].clone();
         let result = call_tool(provider.clone(), tool, id, input, self.scope.clone());
-        let settled = result.map(move |result| {
+        let settled = result.map(move |(result, held)| {
             drop(charge); // The input is no longer kept.
-            (id, result.map_err(|error| error.with_cause(failed_call(id, &provider, tool))))
+            ((id, result.map_err(|error| error.with_cause(failed_call(id, &provider, tool)))), held)
         });
-        self.in_flight.begin(settled, cx)
+        let finished = self.in_flight.begin(settled, cx);
+        self.hold(finished)
     }
 
     /// The next call that has finished, if there is one.
     pub(crate) fn poll_finished(&mut self, cx: &mut Context<'_>) -> Option<Finished> {
-        self.in_flight.poll_next(cx)
+        let finished = self.in_flight.poll_next(cx);
+        self.hold(finished)
+    }
+
+    fn hold(&mut self, finished: Option<(Finished, Held)>) -> Option<Finished> {
+        let (finished, held) = finished?;
+        self.held = held;
+        Some(finished)
+    }
+
+    /// Records that the result of the last finished call is passed on.
+    pub(crate) fn passed_on(&mut self) {
+        self.held = Held::default();
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -121,21 +136,24 @@ impl Provider {
     }
 }
 
-/// Calls the tool with index `tool` of `provider`. `None` is an omitted argument.
+/// Calls the tool with index `tool` of `provider`. `None` is an omitted argument. Returns the result with what the call holds
+/// until the result is passed on.
 pub(crate) async fn call_tool(
     provider: Provider,
     tool: usize,
     id: CallId,
     input: Option<Json>,
     scope: CallScope,
-) -> Result<Option<Json>, ExecuteError> {
+) -> (Result<Option<Json>, ExecuteError>, Held) {
     let Some(host_tool) = provider.tool(tool) else {
-        return Err(ExecuteError::internal(format!("provider {} has no such tool", provider.name())));
+        let error = ExecuteError::internal(format!("provider {} has no such tool", provider.name()));
+        return (Err(error), Held::default());
     };
     let CallScope { cancellation, observation, approvals, caller, attached } = scope;
     let name = provider.shared_name();
     let size = || input.as_ref().map_or(0, json_size);
     let span = observation.begin_call(id, Some(&name), &host_tool.safe_name, size);
+    let waits = CallWaits::new(approvals, span.observed().clone());
     let context = ToolContext {
         execution: observation.execution(),
         call: id,
@@ -143,7 +161,7 @@ pub(crate) async fn call_tool(
         safe_name: host_tool.safe_name.clone(),
         original_name: host_tool.original_name.clone(),
         cancellation,
-        waits: CallWaits::new(approvals, span.observed().clone()),
+        waits: waits.clone(),
         attached,
     };
     let result = checked_call(&provider, host_tool, input, context, &caller).await;
@@ -151,12 +169,13 @@ pub(crate) async fn call_tool(
         Ok(output) => CallEnd::Returned { bytes: json_size(output) },
         Err(error) => CallEnd::Failed { code: error.code, message: &error.message },
     });
-    result.map(Some).map_err(|mut error| {
+    let result = result.map(Some).map_err(|mut error| {
         if provider.names_failed_calls() {
             error.message.insert_str(0, &failed_call_prefix(provider.name(), &host_tool.safe_name));
         }
         error
-    })
+    });
+    (result, waits.take_held())
 }
 
 /// Checks the input, asks the policies, calls the function and checks the result. Failures do not name the call if the provider

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use execbox_core::budget::{Budget, Charge, Exhausted};
+use execbox_core::budget::{Budget, Charge, Exhausted, Meter};
+use execbox_core::value::parse_json;
 use rmcp::model::{
     ClientNotification, ClientRequest, JsonRpcMessage, JsonRpcNotification, RequestId, ServerNotification, ServerResult,
 };
@@ -237,6 +238,11 @@ impl Answers {
         MessageStream(self.clone())
     }
 
+    /// A request, if it is sent, until its answer is not needed any more.
+    pub(super) fn kept(&self, request: Option<RequestId>) -> Kept {
+        Kept { answers: self.clone(), request, converted: Vec::new() }
+    }
+
     /// Records that a request has ended, and releases the charge for its answer.
     pub(super) fn forget(&self, request: &RequestId) {
         self.requests().remove(request);
@@ -249,6 +255,31 @@ impl Answers {
 
     fn requests(&self) -> MutexGuard<'_, HashMap<RequestId, Expected>> {
         self.0.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps the charges for the answer to a request, and for what it is converted to. The request has ended when this is dropped.
+pub(super) struct Kept {
+    answers: Answers,
+    pub(super) request: Option<RequestId>,
+    converted: Vec<Charge>,
+}
+
+impl Kept {
+    /// Parses a text in an answer within `limit` bytes of memory, and charges the values. `None` if it is not JSON, or too large.
+    pub(super) fn parse(&mut self, text: &str, limit: usize) -> Option<Json> {
+        let mut meter = Meter::new(self.answers.budget(), limit, &|| false);
+        let parsed = parse_json(text, &mut meter).ok()?;
+        self.converted.push(meter.finish());
+        Some(parsed)
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let Some(request) = &self.request {
+            self.answers.forget(request);
+        }
     }
 }
 

@@ -4,13 +4,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use execbox::ToolError;
-use execbox_core::budget::Meter;
 use execbox_core::text::{cut, mend_surrogates};
-use execbox_core::value::parse_json;
 use rmcp::model::ErrorData;
 use serde_json::{Map, Value as Json, json};
 
-use super::answers::Answers;
+use super::answers::Kept;
 use super::{MAX_MESSAGE, ResultFormat, lenient};
 use crate::text::truncate;
 
@@ -34,7 +32,7 @@ pub(super) fn formatted(
     result: Json,
     format: ResultFormat,
     has_output: bool,
-    answers: &Answers,
+    kept: &mut Kept,
 ) -> Result<Json, ToolError> {
     let Json::Object(result) = result else {
         return Ok(match format {
@@ -48,7 +46,7 @@ pub(super) fn formatted(
     match format {
         ResultFormat::Envelope => Ok(envelope(result)),
         ResultFormat::Data if is_error(&result) => Err(ToolError::new(failure(result))),
-        ResultFormat::Data => data(result, has_output, answers),
+        ResultFormat::Data => data(result, has_output, kept),
     }
 }
 
@@ -69,7 +67,7 @@ pub(crate) fn is_error(result: &Map<String, Json>) -> bool {
 }
 
 /// The data of a result: structured content, else the only text, as JSON if it is an object or a list, else the blocks.
-fn data(mut result: Map<String, Json>, has_output: bool, answers: &Answers) -> Result<Json, ToolError> {
+fn data(mut result: Map<String, Json>, has_output: bool, kept: &mut Kept) -> Result<Json, ToolError> {
     if let Some(content) = structured(&mut result) {
         return Ok(content);
     }
@@ -89,8 +87,8 @@ fn data(mut result: Map<String, Json>, has_output: bool, answers: &Answers) -> R
         (Some(only), 0) => {
             let is_text = is_text(&only);
             match text_of(only) {
-                Ok(text) if has_output => json_text(text, answers),
-                Ok(text) => text_data(text, answers),
+                Ok(text) if has_output => json_text(text, kept),
+                Ok(text) => text_data(text, kept),
                 Err(data) if is_text => data,
                 Err(block) => Json::Array(vec![block]),
             }
@@ -133,17 +131,14 @@ fn text_of(block: Json) -> Result<String, Json> {
 
 /// The data in a text: parsed if it is a JSON object or list, else the text itself. A number or `null` is a text: it may be a
 /// version, or an id with more digits than a number has.
-fn text_data(text: String, answers: &Answers) -> Json {
-    if text.trim_start().starts_with(['{', '[']) { json_text(text, answers) } else { Json::String(text) }
+fn text_data(text: String, kept: &mut Kept) -> Json {
+    if text.trim_start().starts_with(['{', '[']) { json_text(text, kept) } else { Json::String(text) }
 }
 
 /// A text that is parsed if it is JSON. It stays a text if its values would take too much memory.
-pub(super) fn json_text(text: String, answers: &Answers) -> Json {
-    let parse = |text: &str| {
-        let mut meter = Meter::new(answers.budget(), MAX_TEXT_VALUES, &|| false);
-        parse_json(text, &mut meter).ok()
-    };
-    let parsed = parse(&text).or_else(|| mend_surrogates(&text).and_then(|mended| parse(&mended)));
+pub(super) fn json_text(text: String, kept: &mut Kept) -> Json {
+    let parsed = kept.parse(&text, MAX_TEXT_VALUES);
+    let parsed = parsed.or_else(|| mend_surrogates(&text).and_then(|mended| kept.parse(&mended, MAX_TEXT_VALUES)));
     parsed.unwrap_or(Json::String(text))
 }
 

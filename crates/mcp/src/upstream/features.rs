@@ -14,7 +14,7 @@ use rmcp::model::{
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
-use super::answers::Answers;
+use super::answers::Kept;
 use super::tool::send;
 use super::{Router, UpstreamOptions, Watch, WholeAnswer, resources};
 use crate::text::json_exceeds;
@@ -136,7 +136,7 @@ fn passed_on(method: &'static str, request: Request, router: &Arc<dyn Router>, o
             let request = request(params).map_err(|error| ToolError::invalid(error.to_string()))?;
             let UpstreamOptions { call_timeout, secrets, max_result_bytes, .. } = &*options;
             let whole = context.attached::<WholeAnswer>().cloned();
-            let format = |result: Json, _: &Answers| match whole {
+            let format = |result: Json, _: &mut Kept| match whole {
                 _ if json_exceeds(&result, *max_result_bytes) => {
                     Err(ToolError::new(format!("result longer than {max_result_bytes} bytes")))
                 }

@@ -11,12 +11,12 @@ use execbox_core::memory;
 use execbox_core::text::{bytes_text, cut};
 use rmcp::model::{
     ClientRequest, JsonObject, ListResourceTemplatesRequest, ListResourcesRequest, ListToolsRequest,
-    PaginatedRequestParams, RequestId, ServerResult, Tool,
+    PaginatedRequestParams, ServerResult, Tool,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
 use serde_json::Value as Json;
 
-use super::answers::Answers;
+use super::answers::Kept;
 use super::lenient::{self, ReadTool};
 use super::{Route, Router, UpstreamError, UpstreamOptions, features, no_response, reason, resources, tool};
 use crate::Secrets;
@@ -219,7 +219,7 @@ impl<'a> Listing<'a> {
     }
 
     /// Adds the tools of a page. Returns whether there is room for more.
-    fn add_page(&mut self, page: &mut Page<'_>) -> Result<bool, String> {
+    fn add_page(&mut self, page: &mut Page) -> Result<bool, String> {
         let entries = lenient::take_entries(&mut page.list, "tools");
         let entries = entries.ok_or_else(|| format!("no list of `tools` in {}", lenient::excerpt(&page.list)))?;
         if page.list.is_object() && page.list.get("tools").is_none() {
@@ -347,18 +347,18 @@ async fn is_listed(route: &Route, request: ClientRequest) -> bool {
 }
 
 /// A page of a list.
-struct Page<'a> {
+struct Page {
     list: Json,
     /// The names of the tools that rmcp does not accept, because of headers that they want for their arguments.
     without: HashSet<String>,
     /// Holds the charge for the list.
-    _ended: Ended<'a>,
+    _kept: Kept,
 }
 
-async fn request_list(route: &Route, request: ClientRequest) -> Result<Page<'_>, ServiceError> {
+async fn request_list(route: &Route, request: ClientRequest) -> Result<Page, ServiceError> {
     let sent = route.peer.send_request_with_option(request, PeerRequestOptions::no_options()).await?;
     let id = sent.id.clone();
-    let ended = Ended(&route.answers, id.clone());
+    let kept = route.answers.kept(Some(id.clone()));
     let result = sent.await_response().await?;
     let accepted: Option<HashSet<String>> = match &result {
         ServerResult::ListToolsResult(list) => Some(list.tools.iter().map(|tool| tool.name.to_string()).collect()),
@@ -371,16 +371,7 @@ async fn request_list(route: &Route, request: ClientRequest) -> Result<Page<'_>,
     let without = accepted.map_or_else(HashSet::new, |accepted| {
         named.filter(|name| !accepted.contains(*name)).map(str::to_owned).collect()
     });
-    Ok(Page { list, without, _ended: ended })
-}
-
-/// Releases the charge for the answer to a request when dropped.
-struct Ended<'a>(&'a Answers, RequestId);
-
-impl Drop for Ended<'_> {
-    fn drop(&mut self) {
-        self.0.forget(&self.1);
-    }
+    Ok(Page { list, without, _kept: kept })
 }
 
 /// Rejects a tool that exceeds the limits, and truncates its description, without secrets. A tool without a description is

@@ -10,7 +10,7 @@ use rmcp::model::{
 };
 use serde_json::{Value as Json, json};
 
-use super::answers::Answers;
+use super::answers::Kept;
 use super::call_result::json_text;
 use super::tool::{send, unexpected};
 use super::{Router, UpstreamOptions, lenient};
@@ -105,21 +105,21 @@ impl Resources {
     async fn read(&self, input: &Json, context: ToolContext) -> Result<Json, ToolError> {
         let uri = input["uri"].as_str().unwrap_or_default();
         let request = ReadResourceRequest::new(ReadResourceRequestParams::new(uri));
-        self.send(request.into(), &context, |result, answers| Ok(contents(result, answers))).await
+        self.send(request.into(), &context, |result, kept| Ok(contents(result, kept))).await
     }
 
     async fn send(
         &self,
         request: ClientRequest,
         context: &ToolContext,
-        format: impl FnOnce(Json, &Answers) -> Result<Json, ToolError>,
+        format: impl FnOnce(Json, &mut Kept) -> Result<Json, ToolError>,
     ) -> Result<Json, ToolError> {
         let UpstreamOptions { call_timeout, secrets, max_result_bytes, .. } = &self.options;
-        let format = |result: Json, answers: &Answers| {
+        let format = |result: Json, kept: &mut Kept| {
             if json_exceeds(&result, *max_result_bytes) {
                 return Err(ToolError::new(format!("result longer than {max_result_bytes} bytes")));
             }
-            format(result, answers)
+            format(result, kept)
         };
         send(&*self.router, request, context.clone(), *call_timeout, secrets, format).await
     }
@@ -138,7 +138,7 @@ fn described(entries: Vec<Json>, uri: &str) -> Json {
 }
 
 /// The contents as data: a single one as text, as JSON, or as a block that models can see; otherwise the list of contents.
-fn contents(mut result: Json, answers: &Answers) -> Json {
+fn contents(mut result: Json, kept: &mut Kept) -> Json {
     let Some(contents) = result.get_mut("contents").map(Json::take) else { return result };
     let only = match contents {
         Json::Array(mut contents) if contents.len() == 1 => contents.remove(0),
@@ -151,7 +151,7 @@ fn contents(mut result: Json, answers: &Answers) -> Json {
         (Some(Json::String(_)), ..) => {
             let is_json = is_json(mime_type);
             let Some(Json::String(text)) = content.remove("text") else { return Json::Object(content) };
-            if is_json && !is_long_integer(&text) { json_text(text, answers) } else { Json::String(text) }
+            if is_json && !is_long_integer(&text) { json_text(text, kept) } else { Json::String(text) }
         }
         (_, Some(Json::String(blob)), Some(kind)) => json!({ "type": kind, "data": blob, "mimeType": mime_type }),
         _ => Json::Object(content),

@@ -7,14 +7,13 @@ use std::time::Duration;
 use execbox::{Effect, Tool, ToolContext, ToolError};
 use execbox_core::budget::Charge;
 use rmcp::model::{
-    self, CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientRequest, ErrorCode, RequestId,
-    ToolAnnotations,
+    self, CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientRequest, ErrorCode, ToolAnnotations,
 };
 use rmcp::service::{PeerRequestOptions, ServiceError};
 use serde_json::{Map, Value as Json, json};
 use tokio::runtime::Handle;
 
-use super::answers::Answers;
+use super::answers::Kept;
 use super::call_result::with_data;
 use super::input::{MAX_ROUNDS, Relayed, RequiredInput, add, failed, pause};
 use super::progress::{InProgress, Waiting};
@@ -49,12 +48,12 @@ pub(super) fn import(
         async move {
             let _catalog = catalog;
             let whole = context.attached::<WholeAnswer>().cloned();
-            let format = |result: Json, answers: &Answers| {
+            let format = |result: Json, kept: &mut Kept| {
                 if json_exceeds(&result, max_bytes) {
                     return Err(ToolError::new(format!("result longer than {max_bytes} bytes")));
                 }
                 whole.inspect(|whole| whole.set(Ok(result.clone())));
-                call_result::formatted(result, results, has_output, answers)
+                call_result::formatted(result, results, has_output, kept)
             };
             let result = call(&*router, name, input, context, timeout, &secrets, format).await?;
             if let Some((shapes, tool)) = seen {
@@ -94,7 +93,7 @@ async fn call(
     context: ToolContext,
     timeout: Duration,
     secrets: &Secrets,
-    format: impl FnOnce(Json, &Answers) -> Result<Json, ToolError>,
+    format: impl FnOnce(Json, &mut Kept) -> Result<Json, ToolError>,
 ) -> Result<Json, ToolError> {
     let mut request = CallToolRequestParams::new(name);
     request.arguments = match input {
@@ -113,13 +112,13 @@ pub(super) async fn send(
     context: ToolContext,
     timeout: Duration,
     secrets: &Secrets,
-    format: impl FnOnce(Json, &Answers) -> Result<Json, ToolError>,
+    format: impl FnOnce(Json, &mut Kept) -> Result<Json, ToolError>,
 ) -> Result<Json, ToolError> {
     let route = tokio::time::timeout(timeout, router.route()).await;
     let route = route.map_err(|_| timed_out(timeout))??;
     let call = UpstreamCall { router, route: &route, context: &context, secrets };
     let answered = context.within(timeout, Box::pin(call.answer(request))).await;
-    let (answer, _pending) = answered.ok_or_else(|| timed_out(timeout))??;
+    let (answer, mut pending) = answered.ok_or_else(|| timed_out(timeout))??;
     let is_lost = matches!(answer, Err(ServiceError::TransportClosed | ServiceError::TransportSend(_)));
     match is_lost {
         true => router.on_loss(),
@@ -129,7 +128,12 @@ pub(super) async fn send(
         whole.set(Err(error.clone()));
     }
     match answer {
-        Ok(result) => format(result, &route.answers),
+        Ok(result) => {
+            let formatted = format(result, &mut pending.kept);
+            // The result takes memory until the program has it.
+            context.hold(std::mem::replace(&mut pending.kept, route.answers.kept(None)));
+            formatted
+        }
         Err(ServiceError::McpError(error)) if error.code == ErrorCode::INVALID_PARAMS => {
             Err(ToolError::invalid(with_data(error.message.into_owned(), error.data)))
         }
@@ -172,8 +176,14 @@ impl<'a> UpstreamCall<'a> {
         let mut _last = None;
         loop {
             let Self { router, route, context, secrets } = *self;
-            let mut pending =
-                UpstreamRequest { router, route, context, id: None, in_progress: None, is_answered: false };
+            let mut pending = UpstreamRequest {
+                router,
+                route,
+                context,
+                kept: route.answers.kept(None),
+                in_progress: None,
+                is_answered: false,
+            };
             let mut answer = pending.answer(request.clone(), secrets).await;
             let Some(required) = answer.as_mut().ok().and_then(RequiredInput::take) else {
                 return Ok((answer, pending));
@@ -210,8 +220,8 @@ struct UpstreamRequest<'a> {
     router: &'a dyn Router,
     route: &'a Route,
     context: &'a ToolContext,
-    /// The id of the request, once it is sent.
-    id: Option<RequestId>,
+    /// What is kept of the answer.
+    kept: Kept,
     /// The registration of the request, which reports its progress.
     in_progress: Option<InProgress>,
     /// Whether it was answered, or its connection is lost.
@@ -226,7 +236,7 @@ impl UpstreamRequest<'_> {
         let sent = self.route.peer.send_request_with_option(request, options).await;
         let answer = match sent {
             Ok(sent) => {
-                self.id = Some(sent.id.clone());
+                self.kept.request = Some(sent.id.clone());
                 let (token, context) = (sent.progress_token.clone(), self.context.clone());
                 self.in_progress = Some(self.route.progress.register(token, context, secrets));
                 drop(sending);
@@ -242,13 +252,10 @@ impl UpstreamRequest<'_> {
 
 impl Drop for UpstreamRequest<'_> {
     fn drop(&mut self) {
-        if let Some(id) = &self.id {
-            self.route.answers.forget(id);
-        }
         if self.is_answered {
             return;
         }
-        if let (Some(id), Ok(runtime)) = (self.id.take(), Handle::try_current()) {
+        if let (Some(id), Ok(runtime)) = (self.kept.request.clone(), Handle::try_current()) {
             let cancelled = CancelledNotificationParam::new(Some(id), None);
             let peer = self.route.peer.clone();
             runtime.spawn(async move { peer.notify_cancelled(cancelled).await });
