@@ -163,9 +163,10 @@ impl Answers {
         unanswered.next().is_none().then(|| id.clone())
     }
 
-    /// How the answer to a request is read.
-    pub(super) fn kind(&self, request: &RequestId) -> Kind {
-        self.requests().get(request).map_or(Kind::Other, |expected| expected.kind)
+    /// How the answer to a request is read. Fails if the request has ended: nobody takes the answer.
+    pub(super) fn kind(&self, request: &RequestId) -> Result<Kind, String> {
+        let requests = self.requests();
+        requests.get(request).map(|expected| expected.kind).ok_or_else(|| "the request has ended".to_owned())
     }
 
     /// Records an answer, with its data if this crate reads it. Keeps its charge until the request ends, or returns the charge

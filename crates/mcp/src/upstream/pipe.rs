@@ -171,7 +171,7 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Pipe<R
         charge: Result<Charge, Exhausted>,
     ) -> Result<RxJsonRpcMessage<RoleClient>, String> {
         let charge = charge.map_err(too_many_answers)?;
-        let Answer { message, data } = lenient::answer(text, request, self.answers.kind(request))?;
+        let Answer { message, data } = lenient::answer(text, request, self.answers.kind(request)?)?;
         drop(self.answers.answered(request, data, charge));
         Ok(message)
     }

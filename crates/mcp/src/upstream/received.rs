@@ -69,7 +69,7 @@ impl Received {
 
     /// Reads the answer to a request, whatever id it has.
     fn read_answer(&self, text: &[u8], id: &RequestId) -> Result<Answer, String> {
-        let answer = lenient::answer(text, id, self.answers.kind(id))?;
+        let answer = lenient::answer(text, id, self.answers.kind(id)?)?;
         if let JsonRpcMessage::Error(error) = &answer.message {
             let says = error.error.message.to_ascii_lowercase();
             if ["session", "initialize"].iter().any(|word| says.contains(word)) {
@@ -553,6 +553,23 @@ mod tests {
         drop(first);
         assert!(second.0.contains("\"result\"") && second.1 == 2, "{second:?}");
         assert!(third.0.contains("too many large responses at once") && third.1 == 1, "{third:?}");
+    }
+
+    /// Both requests end when their program is stopped.
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_gets_room_after_the_end_of_its_request_is_not_read() {
+        let received = calling(&[1, 2]);
+        let (first, charge) = received.check(zeros("1", 400_000), None).await.unwrap();
+        let ends = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            received.answers.forget(&RequestId::Number(1));
+            received.answers.forget(&RequestId::Number(2));
+        };
+        let (second, ()) = tokio::join!(received.check(zeros("2", 400_000), None), ends);
+        let (second, of_second) = second.unwrap();
+        assert!(second.data.unwrap().contains("the request has ended"));
+        drop((first, charge, of_second));
+        assert_eq!(received.answers.budget().used(), 0);
     }
 
     #[tokio::test(start_paused = true)]
