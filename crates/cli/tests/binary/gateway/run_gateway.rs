@@ -107,8 +107,11 @@ async fn programs_have_the_results_and_errors_of_the_gateway() {
             let result = result.as_object_mut().unwrap();
             result.remove("durationMs");
             result.remove("usage");
-            // What was used of a limit is measured.
-            result.get_mut("error").and_then(|error| error["cause"].as_object_mut()?.remove("used"));
+            // What was used of a limit is measured, and the calls are not known of a runner that is ended from outside: on a
+            // busy machine, it may be late with its own timeout.
+            if let Some(cause) = result.get_mut("error").and_then(|error| error["cause"].as_object_mut()) {
+                cause.retain(|key, _| !matches!(key.as_str(), "used" | "calls"));
+            }
         }
         assert_eq!(result, expected, "{code}");
     }
