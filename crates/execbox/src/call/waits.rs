@@ -1,4 +1,5 @@
-//! Which calls of an execution wait for a person: while all do, its clock is paused.
+//! Which calls of an execution wait for a person: while all do, its clock is paused. And what a call holds until its result is
+//! passed on.
 
 use std::any::Any;
 use std::fmt;
@@ -43,7 +44,7 @@ impl PendingApprovals {
     }
 }
 
-/// One call: whether it waits for a person, for how long it has waited, and its observers. Cheap to clone.
+/// One call: whether it waits for a person, for how long it has waited, its observers, and what it holds. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct CallWaits(Arc<CallState>);
 

@@ -229,12 +229,33 @@ const PROTECTIVE_KEYS: &[&str] = &[
     "excludeTools",
     "includeTools",
     "readOnly",
+    "tools",
 ];
 
 /// What unknown keys begin with that seem to restrict what can be called, in lower case and without separators.
 const PROTECTIVE_WORDS: &[&str] = &[
-    "allow", "approv", "ask", "block", "confirm", "denied", "deny", "disallow", "exclude", "forbid", "include",
-    "permi", "readonly", "require", "restrict",
+    "allow",
+    "approv",
+    "ask",
+    "blacklist",
+    "block",
+    "confirm",
+    "denied",
+    "deny",
+    "disallow",
+    "exclude",
+    "filter",
+    "forbid",
+    "hidden",
+    "hide",
+    "include",
+    "only",
+    "permi",
+    "readonly",
+    "require",
+    "restrict",
+    "toolfilter",
+    "whitelist",
 ];
 
 /// Keys that clients define and that have no effect here.
