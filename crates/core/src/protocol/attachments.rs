@@ -14,22 +14,17 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value as Json;
 
-use crate::value::{Graph, Value};
+pub use crate::value::MAX_ATTACHMENTS;
+use crate::value::{Graph, MIN_ATTACHED_BYTES, Value};
 
 /// The longest attachment that is kept, in bytes. The bytes of a longer one are dropped as they come.
 pub const MAX_ATTACHMENT_BYTES: usize = 64 << 20;
-
-/// The most attachments of one message. Further values are written as text.
-pub const MAX_ATTACHMENTS: usize = 16_384;
 
 /// What each attachment is charged beyond its length, in bytes.
 pub const ATTACHMENT_COST: usize = 64;
 
 /// Sources of a run that take up to this many bytes together are written as text even if attachments are accepted.
 pub(crate) const MAX_TEXT_SOURCES: usize = 4 << 20;
-
-/// Values and sources of up to this many bytes are written as text even if attachments are accepted.
-const MAX_TEXT_BYTES: usize = 256;
 
 /// The most memory that a value takes while it is written as text, and the longest such text, in bytes. A larger one is
 /// written as `$encoded`.
@@ -85,7 +80,7 @@ impl Attachments {
     /// Adds an attachment and appends the reference to it, if the peer accepts attachments, `bytes` is long enough, and there
     /// are not too many. Returns whether it was added.
     fn attach(&mut self, bytes: &[u8], text: &mut Vec<u8>) -> bool {
-        let attaches = self.accepted && bytes.len() > MAX_TEXT_BYTES && self.bytes.len() < MAX_ATTACHMENTS;
+        let attaches = self.accepted && bytes.len() >= MIN_ATTACHED_BYTES && self.bytes.len() < MAX_ATTACHMENTS;
         if attaches {
             text.extend_from_slice(format!("{{\"$attachment\":{}}}", self.bytes.len()).as_bytes());
             self.bytes.push(bytes.to_vec());

@@ -426,6 +426,11 @@ impl Graph {
         self.nodes.iter()
     }
 
+    /// All objects, with their ids.
+    pub fn nodes_with_ids(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        self.nodes.iter().enumerate().map(|(index, node)| (NodeId::at(index), node))
+    }
+
     /// The object of `datum`; `None` for a primitive.
     pub fn node(&self, datum: &Datum) -> Option<&Node> {
         if let Datum::Node(id) = datum { self.get(*id) } else { None }

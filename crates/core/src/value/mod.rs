@@ -66,6 +66,7 @@
 //! | `{"$regexp": "source", "flags": "g"}` | a `RegExp` |
 //! | `{"$error": "TypeError", "message": "…", "stack": "…", "cause": value}` | an `Error`; all but its name may be left out |
 //! | `{"$bytes": "base64"}` | a `Uint8Array` of a whole buffer that has no other reference |
+//! | `{"$bytes": {"$attachment": 0}}` | the same, of bytes that cross beside the text: [`AttachedBytes`] |
 //! | `{"$buffer": "base64", "max": 64}` | an `ArrayBuffer`; `max` if it is resizable |
 //! | `{"$view": "Int16Array", "of": buffer, "offset": 0, "length": 4}` | a typed array or `DataView`; without `length` it follows its buffer |
 //! | `{"$boxed": primitive}` | `Object(primitive)` |
@@ -75,6 +76,7 @@
 //! | `{"$id": 1, "$value": object}` | the object, which `$ref` may refer to |
 //! | `{"$ref": 1}` | a reference to that object; it may precede it |
 
+mod attached;
 mod bigint;
 mod decode;
 mod encode;
@@ -95,6 +97,8 @@ use serde_json::Value as Json;
 
 use crate::budget::Meter;
 
+pub(crate) use attached::MIN_ATTACHED_BYTES;
+pub use attached::{AttachedBytes, MAX_ATTACHMENTS};
 pub use bigint::{BigInt, ParseBigIntError};
 pub use error::{Foreign, Reason, SerializationError};
 pub use graph::{Datum, ErrorNode, FunctionKind, Graph, HostFunction, Node, NodeId, Primitive, ViewKind};
@@ -102,6 +106,7 @@ pub use json::size as json_size;
 pub(crate) use json::{MEMBER_COST, NODE_COST, cost as json_cost};
 pub use parse::{JsonError, parse_json};
 pub(crate) use parse::{Seed, ValueSeed, parse_with};
+pub use tagged::TaggedJson;
 pub(crate) use tagged::{Tagged, ToTagged, With, Work, to_tree};
 pub use time::TimeValue;
 pub use typed::{TypeMismatch, from_json};

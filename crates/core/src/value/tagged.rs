@@ -11,6 +11,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value as Json};
 
+use super::attached::AttachedBytes;
 use super::error::{Reason, SerializationError};
 use super::graph::{Datum, ErrorNode, FunctionKind, Graph, HostFunction, Node, NodeId, Primitive, ViewKind};
 use super::json::{MEMBER_COST, NODE_COST, OBJECT_COST};
@@ -67,6 +68,11 @@ impl Graph {
         written.map(|()| len - rest.len()).map_err(refused)
     }
 
+    /// The value for a serializer, as [tagged JSON](crate::value#tagged-json). `what` names the value in the error.
+    pub fn as_tagged_json<'a>(&'a self, what: &'a str) -> TaggedJson<'a> {
+        TaggedJson { graph: self, what, refusal: RefCell::default(), attached: None }
+    }
+
     /// How many references to each object the root reaches: 0, 1, or 2 for more.
     fn uses(&self) -> Vec<u8> {
         let mut uses = Uses { counts: vec![0; self.len()], open: Vec::new() };
@@ -113,6 +119,35 @@ impl Uses {
     }
 }
 
+/// A value that serializes as [tagged JSON](crate::value#tagged-json).
+#[derive(Debug)]
+pub struct TaggedJson<'a> {
+    graph: &'a Graph,
+    what: &'a str,
+    refusal: RefCell<Option<SerializationError>>,
+    attached: Option<&'a RefCell<AttachedBytes>>,
+}
+
+impl<'a> TaggedJson<'a> {
+    /// Adds long byte strings to `attached`, in place of base64 in the text.
+    #[must_use]
+    pub fn attaching(self, attached: &'a RefCell<AttachedBytes>) -> Self {
+        Self { attached: Some(attached), ..self }
+    }
+
+    /// Why serializing failed: the value is nested too deeply for JSON. `None` if the serializer itself failed.
+    pub fn refusal(self) -> Option<SerializationError> {
+        self.refusal.into_inner()
+    }
+}
+
+impl Serialize for TaggedJson<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let tagged = Tagged { graph: self.graph, what: format_args!("{}", self.what) };
+        tagged.write(&Work::of_text(&self.refusal).attaching(self.attached), to)
+    }
+}
+
 /// Something with values in it that are written as tagged JSON.
 pub(crate) trait ToTagged {
     /// Writes the value to a serializer, as a part of `work`.
@@ -125,12 +160,19 @@ pub(crate) struct Work<'a> {
     tree: Option<&'a dyn Fn(usize) -> Result<(), Refused>>,
     /// The first error.
     refusal: &'a RefCell<Option<SerializationError>>,
+    /// Receives long byte strings, if they are not part of the text.
+    attached: Option<&'a RefCell<AttachedBytes>>,
 }
 
 impl<'a> Work<'a> {
     /// The state for writing a text.
     pub(crate) fn of_text(refusal: &'a RefCell<Option<SerializationError>>) -> Self {
-        Self { tree: None, refusal }
+        Self { tree: None, refusal, attached: None }
+    }
+
+    /// Adds long byte strings to `attached`, if there is a place for them.
+    pub(crate) fn attaching(self, attached: Option<&'a RefCell<AttachedBytes>>) -> Self {
+        Self { attached, ..self }
     }
 
     fn spend(&self, bytes: usize) -> Result<(), Refused> {
@@ -165,7 +207,7 @@ pub(crate) fn to_tree(value: &impl ToTagged, meter: &mut Meter<'_>) -> Result<Js
     let meter = RefCell::new(meter);
     let spend = |bytes| meter.borrow_mut().spend(bytes);
     let refusal = RefCell::default();
-    let made = serde_json::to_value(With(value, &Work { tree: Some(&spend), refusal: &refusal }));
+    let made = serde_json::to_value(With(value, &Work { tree: Some(&spend), refusal: &refusal, attached: None }));
     made.map_err(|error| refusal.take().unwrap_or_else(|| unexpected(&error)))
 }
 
@@ -334,6 +376,13 @@ impl<T: fmt::Display> Serialize for Text<T> {
     }
 }
 
+/// A reference to an attached byte string.
+#[derive(serde::Serialize)]
+struct Attachment {
+    #[serde(rename = "$attachment")]
+    number: usize,
+}
+
 /// The content of an object.
 struct Content<'a> {
     writer: &'a Writer<'a>,
@@ -398,6 +447,10 @@ impl<'a> Content<'a> {
     }
 
     fn bytes<M: SerializeMap>(&self, object: &mut M, key: &'static str, bytes: &[u8]) -> Result<(), M::Error> {
+        let attached = self.writer.work.attached.and_then(|attached| attached.borrow_mut().add(bytes));
+        if let Some(number) = attached {
+            return self.writer.member(object, key, &Attachment { number });
+        }
         self.writer.spend(bytes.len().div_ceil(3) * 4)?;
         self.writer.member(object, key, &Text(Base64Display::new(bytes, &BASE64_STANDARD)))
     }
@@ -508,7 +561,20 @@ impl Graph {
     /// # Errors
     /// Fails at the first object whose tag is unknown or invalid.
     pub fn from_tagged_json(json: &Json, what: &str) -> Result<Self, SerializationError> {
-        let mut reader = Reader { nodes: Vec::new(), names: HashMap::new(), path: what.to_owned() };
+        Self::from_tagged_json_with(json, what, &mut AttachedBytes::default())
+    }
+
+    /// [`from_tagged_json`](Self::from_tagged_json), where `{"$attachment": n}` in the place of base64 takes the byte string with
+    /// that number from `attached`.
+    ///
+    /// # Errors
+    /// As [`from_tagged_json`](Self::from_tagged_json), and at a byte string that is not there, or was taken before.
+    pub fn from_tagged_json_with(
+        json: &Json,
+        what: &str,
+        attached: &mut AttachedBytes,
+    ) -> Result<Self, SerializationError> {
+        let mut reader = Reader { nodes: Vec::new(), names: HashMap::new(), path: what.to_owned(), attached };
         let read = reader.datum(json).and_then(|root| {
             let unknown = reader.names.iter().filter(|(_, name)| !name.defined).map(|(id, _)| *id).min();
             unknown.map_or(Ok(root), |id| Err(Reason::UnknownId(id)))
@@ -520,13 +586,14 @@ impl Graph {
     }
 }
 
-struct Reader {
+struct Reader<'a> {
     /// `None` for objects that are not read yet. Once every `$id` is defined, none are left.
     nodes: Vec<Option<Node>>,
     /// The objects by `$id`, which the sender chooses.
     names: HashMap<u64, Name>,
     /// The path to the current part. Reading stops at an error, so it is then the path to the part at fault.
     path: String,
+    attached: &'a mut AttachedBytes,
 }
 
 /// The object of an `$id`.
@@ -535,7 +602,7 @@ struct Name {
     defined: bool,
 }
 
-impl Reader {
+impl Reader<'_> {
     fn datum(&mut self, json: &Json) -> Result<Datum, Reason> {
         let members = match json {
             Json::Null => return Ok(Datum::Null),
@@ -622,12 +689,12 @@ impl Reader {
                 cause: members.get("cause").map(|cause| self.datum(cause)).transpose()?,
             })),
             "$bytes" => {
-                let bytes = bytes(members, tag)?;
+                let bytes = self.bytes(members, tag)?;
                 let len = u32::try_from(bytes.len()).ok();
                 let buffer = self.add(Some(Node::Buffer { bytes, max_len: None }));
                 Node::View { kind: ViewKind::Uint8, buffer, offset: 0, len }
             }
-            "$buffer" => Node::Buffer { bytes: bytes(members, tag)?, max_len: optional_u32(members, "max")? },
+            "$buffer" => Node::Buffer { bytes: self.bytes(members, tag)?, max_len: optional_u32(members, "max")? },
             "$view" => {
                 let name = string(members, tag)?;
                 let kind = ViewKind::ALL.into_iter().find(|kind| kind.name() == name);
@@ -672,6 +739,16 @@ impl Reader {
             Ok((name.to_owned(), self.part(&format!(".{name}"), member)?))
         };
         members.iter().map(member).collect()
+    }
+
+    /// Reads a byte string: base64, or a reference to one that is attached.
+    fn bytes(&mut self, members: &Map<String, Json>, key: &'static str) -> Result<Vec<u8>, Reason> {
+        if let Some(Json::Object(reference)) = members.get(key) {
+            let number = reference.get("$attachment").filter(|_| reference.len() == 1).and_then(Json::as_u64);
+            let bytes = number.and_then(|number| self.attached.take(number));
+            return bytes.ok_or(Reason::InvalidTag { key, expected: "base64, or an attachment that was received" });
+        }
+        BASE64_STANDARD.decode(string(members, key)?).map_err(|_| Reason::InvalidTag { key, expected: "base64" })
     }
 
     /// Reads a part of an object. `step` is the end of the path to it.
@@ -745,10 +822,6 @@ fn u32(members: &Map<String, Json>, key: &'static str) -> Result<u32, Reason> {
 
 fn optional_u32(members: &Map<String, Json>, key: &'static str) -> Result<Option<u32>, Reason> {
     members.contains_key(key).then(|| u32(members, key)).transpose()
-}
-
-fn bytes(members: &Map<String, Json>, key: &'static str) -> Result<Vec<u8>, Reason> {
-    BASE64_STANDARD.decode(string(members, key)?).map_err(|_| Reason::InvalidTag { key, expected: "base64" })
 }
 
 fn special_number(json: &Json) -> Result<f64, Reason> {

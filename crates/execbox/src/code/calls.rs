@@ -12,11 +12,12 @@ use execbox_core::budget::{Budget, Meter};
 use execbox_core::contract::module::{FIRST_FUNCTION, to_graph};
 use execbox_core::engine::{Call as EngineCall, Pending};
 use execbox_core::error::ErrorCode;
-use execbox_core::value::{Datum, FunctionKind, Graph, Node, SerializationError, Value};
+use execbox_core::value::{Datum, Graph, HostFunction, Node, NodeId, SerializationError, Value};
 use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 
 use super::provider;
-use super::value::{Args, Call, Function, HostError, HostResult, HostValue, Kind};
+use super::value::{Args, Call, Function, Given, HostError, HostResult, HostValue, Kind};
 use crate::call::{Attached, PendingApprovals};
 use crate::events::{CallEnd, CallSpan, Observation};
 use crate::in_flight::InFlight;
@@ -38,11 +39,17 @@ pub(crate) struct HostCalls {
     approvals: PendingApprovals,
     observation: Observation,
     attached: Attached,
+    /// Whether the host knows functions by numbers.
+    by_number: bool,
 }
+
+/// The number of functions in values of a guest that the host has given no number, for a host that knows functions by numbers: tools,
+/// and what no function is.
+pub const OTHER_FUNCTION: u32 = u32::MAX;
 
 impl HostCalls {
     /// Creates an empty set that runs at most `max` calls at once. Tools can read what is `attached`.
-    pub(crate) fn new(max: usize, observation: Observation, attached: Attached) -> Self {
+    pub(crate) fn new(max: usize, observation: Observation, attached: Attached, by_number: bool) -> Self {
         Self {
             functions: Vec::new(),
             promises: 0,
@@ -51,6 +58,7 @@ impl HostCalls {
             approvals: PendingApprovals::default(),
             observation,
             attached,
+            by_number,
         }
     }
 
@@ -70,6 +78,18 @@ impl HostCalls {
     fn add(&mut self, graph: &mut Graph, value: HostValue) -> Result<Datum, HostError> {
         Ok(match value.0 {
             Kind::Data(data) => graph.append(data),
+            Kind::Linked(mut data, given) => {
+                for (at, given) in given {
+                    let node = match given {
+                        Given::Function(function) => Node::Function(self.keep_function(function)?),
+                        Given::Promise(promise) => Node::Promise(self.keep_promise(promise)?),
+                    };
+                    if let Some(place) = data.get_mut(at) {
+                        *place = node;
+                    }
+                }
+                graph.append(data)
+            }
             Kind::Encoded(value) => graph.append(decoded(&value)?),
             Kind::Object(members) => {
                 let mut lowered: Vec<(String, Datum)> = Vec::with_capacity(members.len());
@@ -90,25 +110,42 @@ impl HostCalls {
                 let items = items.into_iter().map(|item| self.add(graph, item)).collect::<Result<_, _>>()?;
                 graph.add(Node::Array(items))
             }
-            Kind::Function(function) => {
-                let kind = match function.call {
-                    Call::Sync(_) => FunctionKind::Sync,
-                    Call::Async(_) | Call::Tool(..) => FunctionKind::Async,
-                };
-                let number = u32::try_from(self.functions.len()).ok().filter(|_| self.functions.len() < MAX_GIVEN);
-                let number = number.ok_or_else(too_many)? + FIRST_FUNCTION;
-                let name = function.name.clone();
-                self.functions.push(function);
-                graph.function(number, kind, name)
-            }
-            Kind::Promise(promise) => {
-                let number = self.promises;
-                self.promises =
-                    number.checked_add(1).filter(|next| *next as usize <= MAX_GIVEN).ok_or_else(too_many)?;
-                self.pending_promises.add(promise.map(move |result| (Pending::Promise(number), result)));
-                graph.add(Node::Promise(number))
-            }
+            Kind::Function(function) => graph.add(Node::Function(self.keep_function(function)?)),
+            Kind::Promise(promise) => graph.add(Node::Promise(self.keep_promise(promise)?)),
         })
+    }
+
+    /// Keeps a function. Returns it as the guest knows it.
+    fn keep_function(&mut self, function: Function) -> Result<HostFunction, HostError> {
+        let number = u32::try_from(self.functions.len()).ok().filter(|_| self.functions.len() < MAX_GIVEN);
+        let number = number.ok_or_else(too_many)? + FIRST_FUNCTION;
+        let known = HostFunction { number, kind: function.kind, name: function.name.clone() };
+        self.functions.push(function);
+        Ok(known)
+    }
+
+    /// Replaces the numbers of functions by those that the host [gave](HostValue::with_handles) them, in a value of the guest. A
+    /// guest that claims other numbers gets [`OTHER_FUNCTION`].
+    pub(crate) fn restore_numbers(&self, value: &mut Graph) {
+        if !self.by_number {
+            return;
+        }
+        let is_function = |(id, node): (NodeId, &Node)| matches!(node, Node::Function(_)).then_some(id);
+        let functions: Vec<NodeId> = value.nodes_with_ids().filter_map(is_function).collect();
+        for id in functions {
+            let Some(Node::Function(function)) = value.get_mut(id) else { continue };
+            let own =
+                function.number.checked_sub(FIRST_FUNCTION).and_then(|number| self.functions.get(number as usize));
+            function.number = own.and_then(|own| own.number).unwrap_or(OTHER_FUNCTION);
+        }
+    }
+
+    /// Keeps a promise. Returns its number.
+    fn keep_promise(&mut self, promise: BoxFuture<'static, HostResult>) -> Result<u32, HostError> {
+        let number = self.promises;
+        self.promises = number.checked_add(1).filter(|next| *next as usize <= MAX_GIVEN).ok_or_else(too_many)?;
+        self.pending_promises.add(promise.map(move |result| (Pending::Promise(number), result)));
+        Ok(number)
     }
 
     /// Begins a call. A call that finishes at once is returned, every other one comes from
@@ -121,7 +158,10 @@ impl HostCalls {
         };
         let mut meter = Meter::new(budget, usize::MAX, &|| false);
         let args = match to_graph(&call.input, "args", &mut meter) {
-            Ok(args) => Args::new(args, budget, meter.finish()),
+            Ok(mut args) => {
+                self.restore_numbers(&mut args);
+                Args::new(args, budget, meter.finish())
+            }
             Err(error) => return Some((pending, Err(thrown(&serialization(&error))))),
         };
         let (id, size, observation) = (call.id, call.input.as_bytes().len(), self.observation.clone());

@@ -254,7 +254,7 @@ impl Drop for CodeExecution {
 }
 
 fn failed(failure: Failure) -> CodeExecutionResult {
-    Record::default().finish(failure.into(), Duration::ZERO, 0)
+    Record::default().finish(failure.into(), Duration::ZERO, 0, |_| ())
 }
 
 /// The host's side of a run, for its driver.
@@ -324,7 +324,7 @@ impl Run {
     pub(crate) fn note(&mut self, notification: &Notification) -> Result<(), NoRoom> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let timestamp = (now.as_secs_f64() * 1000.0).floor();
-        match self.record.add(notification, timestamp, &self.budget)? {
+        match self.record.add(notification, timestamp, &self.budget, |value| self.calls.restore_numbers(value))? {
             Recorded::Report(report) => {
                 self.observation().emit(EventKind::Reported(&report));
                 self.control.reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
@@ -359,7 +359,8 @@ impl Run {
         let budget = self.limits.memory_len().saturating_mul(2);
         end.usage.peak_calls_in_flight = self.calls.peak() as u64;
         self.calls.cancel();
-        let result = self.record.finish(end, self.began.elapsed(), budget);
+        let calls = self.calls;
+        let result = self.record.finish(end, self.began.elapsed(), budget, |value| calls.restore_numbers(value));
         self.span.end(ExecutionEnd::Run(&result));
         result
     }

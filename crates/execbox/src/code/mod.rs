@@ -33,15 +33,16 @@ mod provider;
 mod remote;
 mod value;
 
+pub use calls::OTHER_FUNCTION;
 pub use execbox_core::contract::module::{CodeExecutionError, CodeExecutionLog, CodeExecutionResult, Status};
 pub use execbox_core::language::Dialect;
 pub use execbox_core::value::{
-    BigInt, Datum, ErrorNode, FunctionKind, Graph, HostFunction, Node, NodeId, Primitive, Reason, SerializationError,
-    TimeValue, ViewKind,
+    AttachedBytes, BigInt, Datum, ErrorNode, FunctionKind, Graph, HostFunction, Node, NodeId, Primitive, Reason,
+    SerializationError, TaggedJson, TimeValue, ViewKind,
 };
 pub use execution::{CodeControl, CodeExecution};
 pub use options::{CodeExecutionOptions, OptionsError};
-pub use value::{Args, HostError, HostResult, HostValue};
+pub use value::{Args, Handles, HostError, HostResult, HostValue, NoHandles};
 
 pub(crate) use execution::Run;
 pub(crate) use inline::run as run_inline;

@@ -7,12 +7,12 @@ use std::time::Duration;
 use execbox_core::contract::module::{Bridge, CodeExecutionLog, Failure, Request, add_own_globals};
 use execbox_core::language::Dialect;
 use execbox_core::program::Limits;
-use execbox_core::value::{Graph, Node, SerializationError};
+use execbox_core::value::{AttachedBytes, Graph, SerializationError};
 use serde_json::{Map, Value as Json};
 use tokio_util::sync::CancellationToken;
 
 use super::calls::HostCalls;
-use super::value::{HostError, HostValue, try_clone_members};
+use super::value::{Handles, HostError, HostValue, NoHandles, try_clone_members};
 use crate::call::Attached;
 use crate::events::{EventKind, LogEntry, Observation, Observer, Observers};
 use crate::limits::{SingleLimits, limit_setters};
@@ -35,6 +35,8 @@ pub struct CodeExecutionOptions {
     cancellation: CancellationToken,
     attached: Attached,
     observers: Observers,
+    /// Whether the host knows functions by numbers.
+    by_number: bool,
 }
 
 impl Default for CodeExecutionOptions {
@@ -53,6 +55,7 @@ impl Default for CodeExecutionOptions {
             cancellation: CancellationToken::new(),
             attached: Attached::default(),
             observers: Observers::default(),
+            by_number: false,
         }
     }
 }
@@ -213,14 +216,29 @@ impl CodeExecutionOptions {
     /// # Errors
     /// An unknown key, or an invalid value.
     pub fn from_json(options: &Json) -> Result<Self, OptionsError> {
-        let mut read = Self::new();
+        let read = Self::from_json_with(options, &mut AttachedBytes::default(), &NoHandles)?;
+        Ok(Self { by_number: false, ..read })
+    }
+
+    /// [`from_json`](Self::from_json) with byte strings that are attached, and with functions and promises. In what the guest
+    /// passes back, functions have the numbers of `handles`, and all others, such as tools, [`OTHER_FUNCTION`](super::OTHER_FUNCTION).
+    ///
+    /// # Errors
+    /// As [`from_json`](Self::from_json), and a function or promise that `handles` lacks.
+    pub fn from_json_with(
+        options: &Json,
+        attached: &mut AttachedBytes,
+        handles: &dyn Handles,
+    ) -> Result<Self, OptionsError> {
+        let mut reader = ValueReader { attached, handles };
+        let mut read = Self { by_number: true, ..Self::new() };
         for (key, value) in object(options, "options")? {
             match key.as_str() {
-                "execute" => read = read.execute_from_json(value)?,
+                "execute" => read = read.execute_from_json(value, &mut reader)?,
                 "imports" => {
                     for (specifier, exports) in object(value, "imports")? {
                         let what = format!("imports.{specifier}");
-                        let exports = members(exports, &what)?;
+                        let exports = reader.members(exports, &what)?;
                         read = read.import(specifier, exports);
                     }
                 }
@@ -229,7 +247,7 @@ impl CodeExecutionOptions {
                         read = read.module(specifier, string(source, &format!("modules[{specifier:?}]"))?);
                     }
                 }
-                "globals" => read.globals.extend(members(value, "globals")?),
+                "globals" => read.globals.extend(reader.members(value, "globals")?),
                 "language" => {
                     read.language = match value.as_str() {
                         Some("typescript") => Dialect::TypeScript,
@@ -249,14 +267,14 @@ impl CodeExecutionOptions {
         Ok(read)
     }
 
-    fn execute_from_json(mut self, execute: &Json) -> Result<Self, OptionsError> {
+    fn execute_from_json(mut self, execute: &Json, reader: &mut ValueReader<'_>) -> Result<Self, OptionsError> {
         for (key, value) in object(execute, "execute")? {
             match key.as_str() {
                 "fn" => self = self.function(string(value, "execute.fn")?),
                 "args" => {
                     let args = value.as_array().ok_or_else(|| invalid("execute.args", "an array"))?;
                     let args = args.iter().enumerate();
-                    let args = args.map(|(number, arg)| tagged(arg, &format!("execute.args[{number}]")));
+                    let args = args.map(|(number, arg)| reader.value(arg, &format!("execute.args[{number}]")));
                     self.args = args.collect::<Result<_, _>>()?;
                 }
                 _ => return Err(unknown(format!("execute.{key}"), EXECUTE_KEYS)),
@@ -283,6 +301,7 @@ impl CodeExecutionOptions {
             cancellation: self.cancellation.clone(),
             attached: self.attached.clone(),
             observers: self.observers.clone(),
+            by_number: self.by_number,
         })
     }
 
@@ -302,7 +321,7 @@ impl CodeExecutionOptions {
     /// Splits the options into a request of data, and the functions and promises that stay here.
     pub(crate) fn lower(self, source: String, observation: &Observation) -> Result<(Request, HostCalls), Failure> {
         let limits = self.effective_limits();
-        let mut calls = HostCalls::new(limits.max_calls_in_flight, observation.clone(), self.attached);
+        let mut calls = HostCalls::new(limits.max_calls_in_flight, observation.clone(), self.attached, self.by_number);
         let mut imports = BTreeMap::new();
         for (specifier, exports) in self.imports {
             let what = format!("imports.{specifier}");
@@ -352,17 +371,21 @@ fn string<'j>(json: &'j Json, path: &str) -> Result<&'j str, OptionsError> {
     json.as_str().ok_or_else(|| invalid(path, "a string"))
 }
 
-/// Reads a value in tagged JSON.
-fn tagged(json: &Json, path: &str) -> Result<HostValue, OptionsError> {
-    let graph = Graph::from_tagged_json(json, path)?;
-    if graph.nodes().any(|node| matches!(node, Node::Function(_) | Node::Promise(_))) {
-        return Err(invalid(path, "data without functions and promises"));
-    }
-    Ok(HostValue::from(graph))
+/// Reads values in tagged JSON.
+struct ValueReader<'a> {
+    attached: &'a mut AttachedBytes,
+    handles: &'a dyn Handles,
 }
 
-/// Reads an object whose values are in tagged JSON.
-fn members(json: &Json, path: &str) -> Result<Vec<(String, HostValue)>, OptionsError> {
-    let members = object(json, path)?.iter();
-    members.map(|(name, value)| Ok((name.clone(), tagged(value, &format!("{path}.{name}"))?))).collect()
+impl ValueReader<'_> {
+    fn value(&mut self, json: &Json, path: &str) -> Result<HostValue, OptionsError> {
+        let graph = Graph::from_tagged_json_with(json, path, self.attached)?;
+        HostValue::with_handles(graph, path, self.handles)
+    }
+
+    /// Reads an object of values.
+    fn members(&mut self, json: &Json, path: &str) -> Result<Vec<(String, HostValue)>, OptionsError> {
+        let members = object(json, path)?.iter();
+        members.map(|(name, value)| Ok((name.clone(), self.value(value, &format!("{path}.{name}"))?))).collect()
+    }
 }

@@ -2,6 +2,7 @@
 
 use execbox_core::engine::CallId;
 use execbox_core::error::{ErrorCode, ExecuteError};
+use execbox_core::value::FunctionKind;
 
 use super::options::CodeExecutionOptions;
 use super::value::{Args, Call, Function, HostError, HostResult, HostValue, Kind};
@@ -31,7 +32,7 @@ impl CodeExecutionOptions {
         let tools = provider.manifest().tools.iter().enumerate();
         let functions = tools.map(|(index, tool)| {
             let (name, call) = (tool.safe_name.clone(), Call::Tool(provider.clone(), index));
-            (name.clone(), HostValue(Kind::Function(Function { name, call })))
+            (name.clone(), HostValue(Kind::Function(Function { name, kind: FunctionKind::Async, call, number: None })))
         });
         self.import(provider.name(), functions)
     }

@@ -6,12 +6,15 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use execbox_core::budget::{Budget, Charge, Meter};
-use execbox_core::value::{BigInt, Datum, Graph, SerializationError, Value, from_json};
+use execbox_core::value::{
+    BigInt, Datum, FunctionKind, Graph, HostFunction, Node, NodeId, SerializationError, Value, from_json,
+};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
+use super::options::OptionsError;
 use crate::tools::finite;
 use crate::tools::provider::Provider;
 
@@ -35,12 +38,43 @@ pub struct HostValue(pub(super) Kind);
 
 pub(super) enum Kind {
     Data(Graph),
+    /// A value with functions and promises in it, each with the position of its node.
+    Linked(Graph, Vec<(NodeId, Given)>),
     /// JSON, encoded at once: a graph takes at least ten times as much memory.
     Encoded(Value),
     Function(Function),
     Promise(BoxFuture<'static, HostResult>),
     Object(Vec<(String, HostValue)>),
     Array(Vec<HostValue>),
+}
+
+/// A function or a promise of the host.
+pub(super) enum Given {
+    Function(Function),
+    Promise(BoxFuture<'static, HostResult>),
+}
+
+/// What the functions and promises in tagged JSON stand for. They are numbers there, which the sender of the JSON chooses.
+pub trait Handles {
+    /// The function that `function` stands for: a [`HostValue`] that was made with a function. `None` if there is none.
+    fn function(&self, function: &HostFunction) -> Option<HostValue>;
+
+    /// The promise with this number: a [`HostValue::promise`]. `None` if there is none.
+    fn promise(&self, number: u32) -> Option<HostValue>;
+}
+
+/// No functions and no promises.
+#[derive(Debug, Clone, Copy)]
+pub struct NoHandles;
+
+impl Handles for NoHandles {
+    fn function(&self, _: &HostFunction) -> Option<HostValue> {
+        None
+    }
+
+    fn promise(&self, _: u32) -> Option<HostValue> {
+        None
+    }
 }
 
 /// Applies [`HostValue::try_clone`] to values with names.
@@ -54,7 +88,10 @@ pub type HostResult = Result<HostValue, HostError>;
 #[derive(Clone)]
 pub(super) struct Function {
     pub(super) name: String,
+    pub(super) kind: FunctionKind,
     pub(super) call: Call,
+    /// The number by which the host knows the function.
+    pub(super) number: Option<u32>,
 }
 
 #[derive(Clone)]
@@ -70,6 +107,13 @@ impl HostValue {
     pub(crate) fn try_clone(&self) -> Option<Self> {
         Some(Self(match &self.0 {
             Kind::Data(graph) => Kind::Data(graph.clone()),
+            Kind::Linked(graph, given) => {
+                let given = given.iter().map(|(at, given)| match given {
+                    Given::Function(function) => Some((*at, Given::Function(function.clone()))),
+                    Given::Promise(_) => None,
+                });
+                Kind::Linked(graph.clone(), given.collect::<Option<_>>()?)
+            }
             Kind::Encoded(value) => Kind::Encoded(value.clone()),
             Kind::Function(function) => Kind::Function(function.clone()),
             Kind::Promise(_) => return None,
@@ -86,7 +130,22 @@ impl HostValue {
     /// A synchronous function. The guest is blocked during the call. It is called on the task that drives the run, and must
     /// not block.
     pub fn function(name: impl Into<String>, call: impl Fn(Args) -> HostResult + Send + Sync + 'static) -> Self {
-        Self(Kind::Function(Function { name: name.into(), call: Call::Sync(Arc::new(call)) }))
+        Self(Kind::Function(Function {
+            name: name.into(),
+            kind: FunctionKind::Sync,
+            call: Call::Sync(Arc::new(call)),
+            number: None,
+        }))
+    }
+
+    /// A synchronous function that is answered later. The guest is blocked until then, and other tasks run. Its future is dropped
+    /// when the run ends.
+    pub fn blocking_function<F, Fut>(name: impl Into<String>, call: F) -> Self
+    where
+        F: Fn(Args) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = HostResult> + Send + 'static,
+    {
+        Self::later(name, FunctionKind::Sync, call)
     }
 
     /// An asynchronous function. Its future is dropped when the run ends.
@@ -95,8 +154,40 @@ impl HostValue {
         F: Fn(Args) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = HostResult> + Send + 'static,
     {
+        Self::later(name, FunctionKind::Async, call)
+    }
+
+    fn later<F, Fut>(name: impl Into<String>, kind: FunctionKind, call: F) -> Self
+    where
+        F: Fn(Args) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = HostResult> + Send + 'static,
+    {
         let call = move |args| -> BoxFuture<'static, HostResult> { Box::pin(call(args)) };
-        Self(Kind::Function(Function { name: name.into(), call: Call::Async(Arc::new(call)) }))
+        Self(Kind::Function(Function { name: name.into(), kind, call: Call::Async(Arc::new(call)), number: None }))
+    }
+
+    /// A value whose functions and promises are those of `handles`, under the numbers that they have in `graph`. Where the guest
+    /// passes such a function back, in arguments, reports or the result, it has that number.
+    ///
+    /// # Errors
+    /// `handles` lacks a function or a promise.
+    pub fn with_handles(graph: Graph, what: &str, handles: &dyn Handles) -> Result<Self, OptionsError> {
+        let missing = |expected| OptionsError::Invalid { path: what.to_owned(), expected };
+        let mut all = Vec::new();
+        for (id, node) in graph.nodes_with_ids() {
+            let (value, number) = match node {
+                Node::Function(function) => (handles.function(function), function.number),
+                Node::Promise(number) => (handles.promise(*number), *number),
+                _ => continue,
+            };
+            let given = match value.ok_or_else(|| missing(DATA))?.0 {
+                Kind::Function(function) => Given::Function(Function { number: Some(number), ..function }),
+                Kind::Promise(promise) => Given::Promise(promise),
+                _ => return Err(missing("functions and promises of the host")),
+            };
+            all.push((id, given));
+        }
+        Ok(Self(if all.is_empty() { Kind::Data(graph) } else { Kind::Linked(graph, all) }))
     }
 
     /// An asynchronous function with typed input and output, which are JSON: the input is the first argument of a call,
@@ -213,7 +304,7 @@ impl<T: Into<HostValue>> From<Option<T>> for HostValue {
 impl fmt::Debug for HostValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Data(graph) => fmt::Display::fmt(graph, f),
+            Kind::Data(graph) | Kind::Linked(graph, _) => fmt::Display::fmt(graph, f),
             Kind::Encoded(value) => value.fmt(f),
             Kind::Function(function) => write!(f, "<function {}>", function.name),
             Kind::Promise(_) => f.write_str("<promise>"),
@@ -260,6 +351,9 @@ impl<'a, E: Into<Box<dyn Error + Send + Sync + 'a>>> From<E> for HostError {
         Self::new(error.into().to_string())
     }
 }
+
+/// What a value without functions and promises has.
+const DATA: &str = "data without functions and promises";
 
 /// The largest size of an argument as JSON, in bytes.
 const MAX_JSON_BYTES: usize = 64 << 20;

@@ -2,7 +2,7 @@
 //!
 //! - `*.cases`, one file per section of the specification: results of runs. `cases.rs` documents the format.
 //! - `failures/*.cases` and the snapshots beside them: the whole error of every kind of failure.
-//! - `handle.rs`: §2.2, the handle of a run. `values.rs`: §3.5, random values. `options.rs`: §3, options as data.
+//! - `handle.rs`: §2.2, the handle of a run. `handles.rs`: functions and promises by numbers. `values.rs`: §3.5, random values. `options.rs`: §3, options as data.
 //!
 //! Each case is a separate test on each executor: `cargo test --test code -- worker` runs those of the worker executor.
 
@@ -11,6 +11,7 @@ mod cases;
 mod executors;
 mod failures;
 mod handle;
+mod handles;
 mod host;
 mod options;
 mod values;
@@ -28,7 +29,7 @@ type Test = fn(&Arc<dyn Executor>);
 fn main() {
     execbox::serve_if_runner();
     let executors = executors::all();
-    let tests = [handle::TESTS, values::TESTS].concat();
+    let tests = [handle::TESTS, handles::TESTS, values::TESTS].concat();
     let mut trials = options::trials();
     for named in executors.iter().filter(|named| named.accepts == Accepts::JavaScript) {
         let engine = named.engine;

@@ -16,6 +16,10 @@ pub(crate) fn trials() -> Vec<Trial> {
             accepted();
             Ok(())
         }),
+        Trial::test("3-options: numbers that stand for nothing, and attached bytes", || {
+            crate::handles::data();
+            Ok(())
+        }),
     ]
 }
 

@@ -113,5 +113,5 @@ fn status_text(result: &CodeExecutionResult) -> String {
 
 /// The result of a run that did not start.
 pub(super) fn failed(failure: Failure) -> CodeExecutionResult {
-    Record::default().finish(failure.into(), Duration::ZERO, 0)
+    Record::default().finish(failure.into(), Duration::ZERO, 0, |_| ())
 }

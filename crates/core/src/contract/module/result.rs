@@ -20,7 +20,9 @@ use crate::mailbox::CALL_COST;
 use crate::pool::Rejected;
 use crate::unawaited::UnawaitedCalls;
 use crate::usage::Usage;
-use crate::value::{Datum, Graph, Reason, SerializationError, Tagged, ToTagged, Value, With, Work, from_json, to_tree};
+use crate::value::{
+    AttachedBytes, Datum, Graph, Reason, SerializationError, Tagged, ToTagged, Value, With, Work, from_json, to_tree,
+};
 
 /// How a run ended: with the value of the selected export, or without a result.
 pub type RunOutcome = Result<Value, Failure>;
@@ -91,19 +93,26 @@ pub enum Recorded {
 
 impl Record {
     /// Adds a notification, which is charged to `budget` for the lifetime of the budget. `timestamp` is in milliseconds since
-    /// 1970.
+    /// 1970. `finish` completes its values for the host.
     ///
     /// # Errors
     /// The budget does not cover the arguments.
-    pub fn add(&mut self, notification: &Notification, timestamp: f64, budget: &Budget) -> Result<Recorded, NoRoom> {
+    pub fn add(
+        &mut self,
+        notification: &Notification,
+        timestamp: f64,
+        budget: &Budget,
+        finish: impl FnOnce(&mut Graph),
+    ) -> Result<Recorded, NoRoom> {
         let mut meter = Meter::new(budget, usize::MAX, &|| false);
-        let args = match to_graph(&notification.args, "args", &mut meter) {
+        let mut args = match to_graph(&notification.args, "args", &mut meter) {
             Ok(args) => args,
             Err(SerializationError { reason: Reason::Exhausted(_), .. }) => return Err(NoRoom::Reports),
             Err(_) => return Ok(Recorded::Nothing),
         };
         meter.spend(CALL_COST).map_err(|_| NoRoom::Reports)?;
         meter.finish().keep();
+        finish(&mut args);
         Ok(match notification.function.0 {
             REPORT => {
                 let mut report = args;
@@ -123,12 +132,22 @@ impl Record {
         })
     }
 
-    /// Makes the result of a run. `budget` is the most bytes that the value may take, and the result as JSON.
-    pub fn finish(self, end: RunEnd, duration: Duration, budget: usize) -> CodeExecutionResult {
+    /// Makes the result of a run. `budget` is the most bytes that the value may take, and the result as JSON. `finish` completes
+    /// the value for the host.
+    pub fn finish(
+        self,
+        end: RunEnd,
+        duration: Duration,
+        budget: usize,
+        finish: impl FnOnce(&mut Graph),
+    ) -> CodeExecutionResult {
         let RunEnd { outcome, dropped_logs, unawaited, usage } = end;
         let outcome = outcome.and_then(|value| {
             to_graph(&value, "result", &mut Meter::alone(budget))
-                .map(Arc::new)
+                .map(|mut graph| {
+                    finish(&mut graph);
+                    Arc::new(graph)
+                })
                 .map_err(|refusal| Failure::serialization(&refusal))
         });
         let (status, result, error) = match outcome {
@@ -309,8 +328,12 @@ pub struct CodeExecutionLog {
 impl CodeExecutionResult {
     /// A result with this outcome, and without reports, logs and usage. With an error, its status is [`Status::Error`].
     pub fn new(outcome: Result<Graph, CodeExecutionError>, duration: Duration) -> Self {
-        let end =
-            Record::default().finish(Failure::new(Status::Error, CodeExecutionError::default()).into(), duration, 0);
+        let end = Record::default().finish(
+            Failure::new(Status::Error, CodeExecutionError::default()).into(),
+            duration,
+            0,
+            |_| (),
+        );
         let json_budget = Limits::default().memory_len().saturating_mul(2);
         match outcome {
             Ok(value) => {
@@ -353,7 +376,7 @@ impl CodeExecutionResult {
 
     /// The result for a serializer of JSON, as [`to_json`](Self::to_json) makes it, but without a tree.
     pub fn as_json(&self) -> ResultJson<'_> {
-        ResultJson { result: self, refusal: RefCell::default() }
+        ResultJson { result: self, refusal: RefCell::default(), attached: None }
     }
 }
 
@@ -362,9 +385,16 @@ impl CodeExecutionResult {
 pub struct ResultJson<'a> {
     result: &'a CodeExecutionResult,
     refusal: RefCell<Option<SerializationError>>,
+    attached: Option<&'a RefCell<AttachedBytes>>,
 }
 
-impl ResultJson<'_> {
+impl<'a> ResultJson<'a> {
+    /// Adds long byte strings to `attached`, in place of base64 in the text.
+    #[must_use]
+    pub fn attaching(self, attached: &'a RefCell<AttachedBytes>) -> Self {
+        Self { attached: Some(attached), ..self }
+    }
+
     /// Why serializing failed: a value is nested too deeply for JSON. `None` if the serializer itself failed.
     pub fn refusal(self) -> Option<SerializationError> {
         self.refusal.into_inner()
@@ -373,7 +403,7 @@ impl ResultJson<'_> {
 
 impl Serialize for ResultJson<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        self.result.write(&Work::of_text(&self.refusal), to)
+        self.result.write(&Work::of_text(&self.refusal).attaching(self.attached), to)
     }
 }
 
