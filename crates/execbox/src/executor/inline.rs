@@ -14,6 +14,7 @@ use crate::executor::self_test::{self, SelfTestReport};
 use crate::request::ExecuteRequest;
 use crate::runtime;
 use crate::session::parts::{EngineAndLanguage, NeedsOwnProcess};
+use crate::session::runner::Runner;
 use crate::session::script::execute_here;
 
 /// Runs guests in this process, each on the task that awaits it.
@@ -52,6 +53,16 @@ impl InlineExecutor {
     /// A guest of the engine can end the process.
     pub fn with_engine(engine: Arc<dyn Engine>, language: Arc<dyn Language>) -> Result<Self, NeedsOwnProcess> {
         let parts = EngineAndLanguage { engine, language };
+        parts.check_in_process().map(|()| Self::with_parts(parts))
+    }
+
+    /// Creates an executor with the engine and the language of a runner, for a process that [locks
+    /// itself](crate::RunnerProcess) and executes programs without being a runner for hosts.
+    ///
+    /// # Errors
+    /// A guest of the engine can end the process.
+    pub fn of_runner(runner: &Runner) -> Result<Self, NeedsOwnProcess> {
+        let parts = runner.parts.clone();
         parts.check_in_process().map(|()| Self::with_parts(parts))
     }
 

@@ -111,6 +111,8 @@ pub struct RunnerProcessOptions {
     pub compiles: bool,
     /// What the process does instead of serving. Default: it serves.
     pub probe: Option<Probe>,
+    /// Whether the process executes many programs at once, so that the default of `memory_bytes` is no limit. Default: no.
+    pub is_shared: bool,
 }
 
 impl RunnerProcessOptions {
@@ -119,6 +121,7 @@ impl RunnerProcessOptions {
         memory_bytes: impl Into<Option<u64>>,
         compiles: bool,
         probe: impl Into<Option<Probe>>,
+        is_shared: bool,
     }
 }
 
@@ -294,7 +297,7 @@ impl RunnerProcess {
         let threads = stdio_needs_threads();
         let mut policy = Policy::default();
         policy.threads = threads;
-        policy.memory_bytes = options.memory_bytes.or(policy.memory_bytes);
+        policy.memory_bytes = options.memory_bytes.or(policy.memory_bytes.filter(|_| !options.is_shared));
         policy.compiles = options.compiles;
         Self::with_policy(options, true, policy)
     }
@@ -385,6 +388,16 @@ impl SealedRunnerProcess {
     /// [`Incomplete`], which names the layer and a remedy.
     pub fn check(&self) -> Result<(), Incomplete> {
         self.report.check(self.options.jail)
+    }
+
+    /// The transport over standard input and output, for a process that serves something else than a runner, such as an
+    /// application that executes programs with [`InlineExecutor::of_runner`](crate::InlineExecutor::of_runner).
+    ///
+    /// # Errors
+    /// All layers of the jail are required, and one is missing; or the process has a [probe](RunnerProcessOptions::probe).
+    pub fn into_transport(self) -> io::Result<Box<dyn Transport>> {
+        self.check().map_err(io::Error::other)?;
+        self.transport.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))
     }
 
     /// Serves the host until it closes its side. If the [`check`](Self::check) fails, no program is executed: the host gets
