@@ -104,7 +104,7 @@ fn is_empty(value: &ContextValue) -> bool {
 /// The commands by the occasion of their use, the most frequent ones first.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Use", &["run", "run-code", "mcp", "tools", "types", "login", "logout", "status", "approvals", "snippets"]),
-    ("Serve", &["runner"]),
+    ("Serve", &["serve", "runner"]),
     ("Check", &["doctor", "bench", "conform"]),
     ("More", &["completions", "man", "version", "help"]),
 ];

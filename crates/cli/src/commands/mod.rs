@@ -12,6 +12,7 @@ mod mcp;
 mod run;
 mod run_code;
 mod runner;
+mod serve;
 mod snippets;
 mod status;
 mod tools;
@@ -35,6 +36,7 @@ pub(crate) enum Command {
     Snippets(snippets::Arguments),
     Tools(tools::Arguments),
     Types(types::Arguments),
+    Serve(Box<serve::Arguments>),
     Runner(runner::Arguments),
     Conform(conform::Arguments),
     Doctor(doctor::Arguments),
@@ -58,6 +60,7 @@ impl Command {
             Self::Snippets(arguments) => snippets::run(&arguments),
             Self::Tools(arguments) => tools::run(&arguments),
             Self::Types(arguments) => types::run(&arguments),
+            Self::Serve(arguments) => serve::run(&arguments),
             Self::Runner(arguments) => runner::run(&arguments),
             Self::Conform(arguments) => conform::run(arguments),
             Self::Doctor(arguments) => doctor::run(&arguments),

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::support::transcript::{BINARY, Typed, directory, stub_file, text, transcript};
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "run",
     "run-code",
     "mcp",
@@ -16,6 +16,7 @@ const COMMANDS: [&str; 17] = [
     "status",
     "approvals",
     "snippets",
+    "serve",
     "runner",
     "doctor",
     "bench",

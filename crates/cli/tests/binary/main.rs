@@ -17,5 +17,6 @@ mod long_messages;
 mod run;
 mod run_code;
 mod runner;
+mod serve;
 #[path = "../support/mod.rs"]
 mod support;

@@ -47,6 +47,7 @@ fn check(page: &Page, failures: &mut Vec<String>) -> usize {
                 let read = ClientConfig::read(&block.text, &Variables(|_| Some("a-value-of-a-variable".to_owned())));
                 failures.extend(read.err().map(|error| format!("{}: {error}", place())));
             }
+            ("conversation", "") => {} // crates/serve/tests/conversations.rs
             (language, "") if language == "text" || language.starts_with("rust") => {}
             _ if rest.starts_with("file:") => fs::write(directory.join(&rest["file:".len()..]), &block.text).unwrap(),
             _ if rest.starts_with("not-run: ") => not_run += 1,

@@ -8,6 +8,7 @@
 //! | `LANGUAGE file:NAME` | writes the block to NAME, for the commands below it |
 //! | `json config` | reads it as a configuration of MCP servers, in which no key lacks an effect |
 //! | `json clients` | reads it as a file of clients of a gateway |
+//! | `conversation` | nothing: it is a test of the crate `execbox-serve` |
 //! | `rust` | nothing: it is a doctest of the crate that the page describes |
 //! | `text` | nothing: it is a diagram or a format |
 //! | `LANGUAGE not-run: REASON` | nothing; [`examples::NOT_RUN`] counts these blocks |
@@ -22,7 +23,7 @@ mod keys;
 mod limits;
 mod links;
 mod options;
-mod page;
+pub(crate) mod page;
 mod pictures;
 mod prose;
 mod variables;

@@ -16,7 +16,7 @@ use std::process::Command;
 use super::page::{Page, Passage, code_in};
 
 /// The commands of the binary.
-const COMMANDS: [&str; 26] = [
+const COMMANDS: [&str; 27] = [
     "",
     "approvals",
     "approvals approve",
@@ -35,6 +35,7 @@ const COMMANDS: [&str; 26] = [
     "run",
     "run-code",
     "runner",
+    "serve",
     "snippets",
     "snippets delete",
     "snippets list",
@@ -46,10 +47,11 @@ const COMMANDS: [&str; 26] = [
 ];
 
 /// The commands that pages are about, by the beginning of their paths.
-const SUBJECTS: [(&str, &[&str]); 8] = [
+const SUBJECTS: [(&str, &[&str]); 9] = [
     ("README.md", &["mcp", "run"]),
     ("LIMITATIONS.md", &["mcp", "run", "runner"]),
     ("docs/embedding.md", &[]),
+    ("docs/embedding-other-languages.md", &["serve"]),
     ("docs/gateway", &["mcp"]),
     ("docs/language.md", &["run"]),
     ("docs/limits.md", &["run"]),
