@@ -73,7 +73,7 @@ pub(crate) struct Place {
 }
 
 /// The directories with hostile peers.
-pub(crate) const PEERS: [&str; 4] = ["runners", "hosts", "servers", "clients"];
+pub(crate) const PEERS: [&str; 5] = ["runners", "hosts", "servers", "clients", "applications"];
 
 /// A file with the token `s3cret`, written once by each process.
 fn token_file() -> &'static str {
@@ -106,7 +106,8 @@ fn executors() -> Vec<&'static str> {
 pub(crate) fn read(group: &str, file: &CaseFile, text: &cases::Case) -> Case {
     let name = format!("{group}/{}: {}", file.name(), text.title);
     // A gateway and a listening runner have budgets of their own, in proportion to the default limits.
-    let memory_bytes = if ["hosts", "servers", "clients"].contains(&group) { 64 << 20 } else { 16 << 20 };
+    let memory_bytes =
+        if ["hosts", "servers", "clients", "applications"].contains(&group) { 64 << 20 } else { 16 << 20 };
     let mut limits = Limits::default().memory_bytes(memory_bytes);
     let (mut given, mut is_module, mut has_many) = (false, false, false);
     let (mut connections, mut arguments, mut code, mut over) = (1, Vec::new(), None, None);

@@ -1,8 +1,9 @@
-//! Hostile peers: runners, hosts, MCP servers and HTTP clients, against the process that they attack.
+//! Hostile peers: runners, hosts, MCP servers, HTTP clients and applications, against the process that they attack.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::LazyLock;
 use std::sync::mpsc::{Receiver, channel};
@@ -35,6 +36,7 @@ pub(crate) fn run(group: &str, place: &Place, case: &Case) -> Ended {
         "hosts" => host(case),
         "servers" => server(place, case),
         "clients" => client(case),
+        "applications" => application(case),
         _ => panic!("no such group: {group}"),
     }
 }
@@ -47,28 +49,57 @@ fn runner(place: &Place, case: &Case) -> Ended {
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let script = script.clone();
-            std::thread::spawn(move || play(&stream, &script, until));
+            std::thread::spawn(move || play(tcp(&stream).unwrap(), &script, until));
         }
     });
     guest::run("runners", place, case, &[&address]).remove(0)
 }
 
+/// The two directions of a connection, whose reads and writes time out.
+type Halves = (Box<dyn Read + Send>, Box<dyn Write + Send>);
+
 /// Plays a script over a socket and keeps it open until the end.
-fn play(stream: &TcpStream, script: &Script, until: Instant) {
-    for set in [TcpStream::set_read_timeout, TcpStream::set_write_timeout] {
-        set(stream, Some(Duration::from_millis(50))).unwrap();
+fn play((reader, writer): Halves, script: &Script, until: Instant) {
+    let _ = Peer::new(reader, writer, until).play(script);
+}
+
+/// The address that an attack connects to.
+#[derive(Debug, Clone)]
+enum Target {
+    Tcp(String),
+    Unix(PathBuf),
+}
+
+const SOCKET_TIMEOUT: Option<Duration> = Some(Duration::from_millis(50));
+
+fn tcp(stream: &TcpStream) -> std::io::Result<Halves> {
+    stream.set_read_timeout(SOCKET_TIMEOUT)?;
+    stream.set_write_timeout(SOCKET_TIMEOUT)?;
+    Ok((Box::new(stream.try_clone()?), Box::new(stream.try_clone()?)))
+}
+
+impl Target {
+    fn connect(&self) -> std::io::Result<Halves> {
+        match self {
+            Self::Tcp(address) => tcp(&TcpStream::connect(address)?),
+            Self::Unix(path) => {
+                let stream = UnixStream::connect(path)?;
+                stream.set_read_timeout(SOCKET_TIMEOUT)?;
+                stream.set_write_timeout(SOCKET_TIMEOUT)?;
+                Ok((Box::new(stream.try_clone()?), Box::new(stream)))
+            }
+        }
     }
-    let _ = Peer::new(stream, stream, until).play(script);
 }
 
 /// Starts the connections of an attack.
-fn connect(address: &str, case: &Case, until: Instant) -> Vec<JoinHandle<()>> {
+fn connect(target: &Target, case: &Case, until: Instant) -> Vec<JoinHandle<()>> {
     let script = Script::parse(&case.sources[0].1);
     let connection = |_| {
-        let (address, script) = (address.to_owned(), script.clone());
+        let (target, script) = (target.clone(), script.clone());
         std::thread::spawn(move || {
-            if let Ok(stream) = TcpStream::connect(&address) {
-                play(&stream, &script, until);
+            if let Ok(halves) = target.connect() {
+                play(halves, &script, until);
             }
         })
     };
@@ -76,14 +107,14 @@ fn connect(address: &str, case: &Case, until: Instant) -> Vec<JoinHandle<()>> {
 }
 
 /// Watches an attack until its connections end. Checks meanwhile whether other clients are served.
-fn attack(case: &Case, address: &str, root: u32, served: impl Fn() -> bool) -> Ended {
+fn attack(case: &Case, target: &Target, root: u32, served: impl Fn() -> bool) -> Ended {
     let mut failed = Vec::new();
     if !served() {
         failed.push("others are not served before the attack".to_owned());
     }
     let mut watch = Watch::start(root, None);
     let (started, until) = (Instant::now(), Instant::now() + case.limits.timeout);
-    let connections = connect(address, case, until);
+    let connections = connect(target, case, until);
     let (mut asked, mut is_stopped) = (false, false);
     while !is_stopped && connections.iter().any(|connection| !connection.is_finished()) {
         watch.sample();
@@ -119,7 +150,8 @@ fn host(case: &Case) -> Ended {
     let address = runner.address.to_string();
     let address = address.split_once(':').unwrap().1.trim_start_matches("//");
     let address = address.split('/').next().unwrap();
-    attack(case, address, runner.process.id(), || RUNTIME.block_on(works(&executor)))
+    let target = Target::Tcp(address.to_owned());
+    attack(case, &target, runner.process.id(), || RUNTIME.block_on(works(&executor)))
 }
 
 /// `execbox mcp`, and the lines that it writes.
@@ -135,7 +167,7 @@ impl Gateway {
         command.arg("mcp").args(arguments).args(more).env("RUST_BACKTRACE", "0");
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = channel();
-        let streams: [Box<dyn std::io::Read + Send>; 2] =
+        let streams: [Box<dyn Read + Send>; 2] =
             [Box::new(process.stdout.take().unwrap()), Box::new(process.stderr.take().unwrap())];
         for stream in streams {
             let sender = sender.clone();
@@ -266,7 +298,7 @@ fn client(case: &Case) -> Ended {
     let line = gateway.line("listening on", Duration::from_mins(1)).expect("the gateway listens");
     std::fs::remove_file(&stub).unwrap();
     let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
-    attack(case, &address, gateway.process.id(), || is_served(&address))
+    attack(case, &Target::Tcp(address.clone()), gateway.process.id(), || is_served(&address))
 }
 
 /// Whether an ordinary client gets an answer to its first request.
@@ -284,4 +316,32 @@ fn is_served(address: &str) -> bool {
     let written = stream.write_all(request.as_bytes()).is_ok();
     let _ = stream.read_to_string(&mut answer);
     written && answer.contains("protocolVersion")
+}
+
+/// Attacks the embedding service with hostile guests of applications that make every mistake.
+fn application(case: &Case) -> Ended {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("socket");
+    let mut command = Command::new(crate::EXECBOX);
+    command.arg("serve").arg("--listen").arg(format!("unix:{}", socket.display())).args(&case.arguments);
+    let mut process = command.env("RUST_BACKTRACE", "0").stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(process.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("listening on"), "{line}");
+    let target = Target::Unix(socket);
+    let ended = attack(case, &target, process.id(), || serves(&target));
+    let _ = process.kill();
+    let _ = process.wait();
+    ended
+}
+
+/// Whether a program of another application is executed.
+fn serves(target: &Target) -> bool {
+    let script = r#"
+        > {"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}
+        > {"jsonrpc":"2.0","id":2,"method":"execute","params":{"code":"6 * 7"}}
+        < "result":42
+    "#;
+    let until = Instant::now() + Duration::from_mins(1);
+    target.connect().is_ok_and(|(reader, writer)| Peer::new(reader, writer, until).play(&Script::parse(script)).is_ok())
 }
