@@ -70,7 +70,7 @@ impl Outbox {
         let room = if let Ok(room) = Arc::clone(&self.room).try_acquire_many_owned(frame.room()) {
             room
         } else {
-            let _waits = Waiting::new(&self.waiting);
+            let _waits = Waiting::new(self);
             Arc::clone(&self.room).acquire_many_owned(frame.room()).await.map_err(|_| Closed)?
         };
         self.add(frame, Some(room));
@@ -79,7 +79,8 @@ impl Outbox {
 
     /// Waits until there is room for messages of usual length.
     pub(crate) async fn has_room(&self) {
-        let _ = self.room.acquire_many(u32::try_from(MIN_ROOM).unwrap_or(u32::MAX)).await;
+        drop(self.room.acquire_many(u32::try_from(MIN_ROOM).unwrap_or(u32::MAX)).await);
+        self.connection.wake(); // It may have seen less room meanwhile.
     }
 
     /// Adds a message that can be lost, unless there is little room. Returns whether it was added.
@@ -130,25 +131,27 @@ impl Outbox {
     }
 }
 
-/// Counts a task that waits for room.
-struct Waiting<'a>(&'a AtomicUsize);
+/// Counts a task that waits for room. The connection reads again when it no longer does, also if it was dropped.
+struct Waiting<'a>(&'a Outbox);
 
 impl<'a> Waiting<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::SeqCst);
-        Self(count)
+    fn new(outbox: &'a Outbox) -> Self {
+        outbox.waiting.fetch_add(1, Ordering::SeqCst);
+        Self(outbox)
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+        self.0.waiting.fetch_sub(1, Ordering::SeqCst);
+        self.0.connection.wake();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
+    use std::task::Wake;
 
     use futures_util::FutureExt as _;
 
@@ -177,6 +180,34 @@ mod tests {
         assert_eq!(outbox.has_room().now_or_never(), None, "what waited has taken it");
         while outbox.next().is_some() {}
         assert_eq!(outbox.has_room().now_or_never(), Some(()));
+    }
+
+    #[test]
+    fn the_connection_is_woken_when_it_can_read_again() {
+        struct Woken(AtomicUsize);
+        impl Wake for Woken {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        let (outbox, woken) = (Outbox::default(), Arc::new(Woken(AtomicUsize::new(0))));
+        let is_woken = || woken.0.swap(0, Ordering::SeqCst) > 0;
+        let register = || outbox.register(&Arc::clone(&woken).into());
+        outbox.push(frame(MAX_BYTES));
+        {
+            let mut waits = pin!(outbox.send(frame(1)));
+            assert_eq!(waits.as_mut().now_or_never(), None);
+            outbox.next();
+            register();
+            assert!(outbox.is_congested(), "what waits has room, and was not polled");
+        }
+        assert!(is_woken() && !outbox.is_congested(), "it was dropped");
+        outbox.push(frame(MAX_BYTES));
+        let mut waits = pin!(outbox.has_room());
+        assert_eq!(waits.as_mut().now_or_never(), None);
+        outbox.next();
+        register();
+        assert_eq!((waits.now_or_never(), is_woken()), (Some(()), true));
     }
 
     #[test]
