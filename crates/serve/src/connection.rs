@@ -113,13 +113,12 @@ impl Connection {
 
     /// Receives something, and stays awake for a while if nothing is there.
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Received>> {
-        if !self.wait.is_awake()
-            && let Poll::Ready(received) = self.transport.poll_receive(cx)
-        {
+        let was_awake = self.wait.is_awake();
+        if !was_awake && let Poll::Ready(received) = self.transport.poll_receive(cx) {
             return Poll::Ready(received);
         }
         if !self.wait.stays_awake(self.session.running(), Instant::now()) {
-            return self.transport.poll_receive(cx);
+            return if was_awake { self.transport.poll_receive(cx) } else { Poll::Pending };
         }
         match self.transport.receive_now() {
             Some(true) => self.transport.poll_receive(cx),

@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::events::{self, Dropped};
 use crate::functions::RunHandles;
 use crate::limits::LimitValues;
-use crate::messages::{ConnectionUsage, EventType, Execute, FunctionSpec, Grants, RunCode};
+use crate::messages::{ConnectionUsage, EventType, Execute, FunctionSpec, Grants, RunCode, is_zero};
 use crate::outbox::Frame;
 use crate::peer::Peer;
 use crate::policy;
@@ -207,11 +207,6 @@ struct WithDropped<'a, R> {
     result: &'a R,
     #[serde(skip_serializing_if = "is_zero")]
     dropped_events: u64,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 // ---- Runs ---------------------------------------------------------------------------------------

@@ -110,7 +110,7 @@ impl ServerReport {
 }
 
 impl Service {
-    /// A service that executes programs with `executor`. Applications are told `executor_name`. Call it before the process is
+    /// A service that executes programs with `executor`. Applications see `executor_name`. Call it before the process is
     /// [locked](execbox::RunnerProcess).
     pub fn new(executor: Arc<dyn Executor>, executor_name: impl Into<String>) -> Self {
         Self(Arc::new(Shared {
