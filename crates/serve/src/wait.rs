@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use execbox_core::awake::Awake;
 
 /// The longest time that the thread stays awake.
-const AWAKE: Duration = Duration::from_micros(100);
+const AWAKE: Duration = Duration::from_micros(200);
 
 /// The waits of one connection.
 #[derive(Debug)]
@@ -77,14 +77,14 @@ mod tests {
         let at = |micros| start + Duration::from_micros(micros);
         assert!(!wait.stays_awake(0, at(0)), "nothing was written: it has nothing to answer");
         wait.written();
-        assert!(wait.stays_awake(1, at(0)) && wait.stays_awake(1, at(99)));
-        wait.received(at(99));
-        assert!(!wait.stays_awake(1, at(99)));
+        assert!(wait.stays_awake(1, at(0)) && wait.stays_awake(1, at(199)));
+        wait.received(at(199));
+        assert!(!wait.stays_awake(1, at(199)));
         wait.written();
-        assert!(wait.stays_awake(1, at(200)) && wait.is_awake());
-        assert!(!wait.stays_awake(1, at(300)), "in vain");
+        assert!(wait.stays_awake(1, at(300)) && wait.is_awake());
+        assert!(!wait.stays_awake(1, at(500)), "in vain");
         wait.written();
-        assert!(!wait.stays_awake(1, at(400)), "after one in vain, the thread sleeps");
+        assert!(!wait.stays_awake(1, at(600)), "after one in vain, the thread sleeps");
     }
 
     #[test]

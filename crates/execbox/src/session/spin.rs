@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use execbox_core::awake::Awake;
 
 /// The longest time that a thread busy-waits.
-const AWAKE: Duration = Duration::from_micros(100);
+const AWAKE: Duration = Duration::from_micros(200);
 
 /// Messages that follow each other sooner than this are processed together: calls that a program makes at once.
 const PAUSE: Duration = Duration::from_micros(2);
@@ -110,8 +110,8 @@ mod tests {
         let (arrived, end) = spin(&[50_000, 51_500, 53_000, 58_000]);
         assert!(arrived && (55_000..57_000).contains(&end), "2 µs after 53 µs: {end}");
         let (arrived, end) = spin(&(50..500).map(|microseconds| microseconds * 1_000).collect::<Vec<_>>());
-        assert!(arrived && (100_000..102_000).contains(&end), "without end: {end}");
-        let (arrived, end) = spin(&[200_000]);
-        assert!(!arrived && (100_000..102_000).contains(&end), "in vain: {end}");
+        assert!(arrived && (200_000..202_000).contains(&end), "without end: {end}");
+        let (arrived, end) = spin(&[400_000]);
+        assert!(!arrived && (200_000..202_000).contains(&end), "in vain: {end}");
     }
 }
