@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use execbox::code::{AttachedBytes, CodeControl, CodeExecutionOptions, CodeExecutionResult};
+use execbox::code::{AttachedBytes, CodeControl, CodeExecutionError, CodeExecutionOptions, CodeExecutionResult};
 use execbox::{
     CancellationToken, ErrorCode, ExecuteError, ExecuteRequest, ExecuteResult, Limits, Provider, ScriptFunction, Usage,
 };
@@ -247,19 +247,25 @@ pub(crate) async fn run_code(
     let result = run.await;
     let dropped_events = prepared.dropped.count();
     prepared.running.end(&result.usage, result.error.is_none(), dropped_events);
-    Answer { frame: write_run(&result, dropped_events, &prepared), turn: turn.answer }
+    let frame = write_run(&result, dropped_events, &prepared).or_else(|error| {
+        let error = CodeExecutionError::new("SerializationError", format!("the result cannot be sent: {error}"));
+        let mut failed = CodeExecutionResult::new(Err(error), result.duration);
+        failed.usage = result.usage;
+        write_run(&failed, dropped_events, &prepared)
+    });
+    let failed = |error| rpc::error(Some(&prepared.key.id), &RpcError::new(FAILED, error)).into();
+    Answer { frame: frame.unwrap_or_else(failed), turn: turn.answer }
 }
 
-fn write_run(result: &CodeExecutionResult, dropped_events: u64, prepared: &Prepared) -> Frame {
+/// Writes the result of a module. Fails with the reason why that cannot be JSON, or is too long.
+fn write_run(result: &CodeExecutionResult, dropped_events: u64, prepared: &Prepared) -> Result<Frame, String> {
     let attached = RefCell::default();
     let json = result.as_json();
     let json = if prepared.peer.attaches() { json.attaching(&attached) } else { json };
-    let written = rpc::result(&prepared.key.id, &WithDropped { result: &json, dropped_events });
-    let error = match written {
-        Ok(text) => return Frame { text, attachments: attached.into_inner().into_inner() },
-        Err(error) => json.refusal().map_or_else(|| error.to_string(), |refusal| refusal.to_string()),
-    };
-    rpc::error(Some(&prepared.key.id), &RpcError::new(FAILED, format!("the result cannot be sent: {error}"))).into()
+    match rpc::result(&prepared.key.id, &WithDropped { result: &json, dropped_events }) {
+        Ok(text) => Ok(Frame { text, attachments: attached.into_inner().into_inner() }),
+        Err(error) => Err(json.refusal().map_or_else(|| error.to_string(), |refusal| refusal.to_string())),
+    }
 }
 
 // ---- Counting -----------------------------------------------------------------------------------

@@ -25,7 +25,13 @@ async fn results_and_inputs_that_are_longer_than_a_line_fail() {
     assert_eq!(result["result"]["error"]["code"], "serialization_error", "{result}");
     assert_eq!(result["result"]["error"]["message"], "the result cannot be sent: it has more than 16 MiB as JSON");
     let result = application.call("run_code", json!({ "source": "export default 'x'.repeat(17 << 20)" })).await;
-    assert_eq!(result["error"]["message"], "the result cannot be sent: it has more than 16 MiB as JSON", "{result}");
+    assert_eq!(result["result"]["status"], "error", "{result}");
+    assert_eq!(result["result"]["error"]["name"], "SerializationError");
+    assert_eq!(result["result"]["error"]["message"], "the result cannot be sent: it has more than 16 MiB as JSON");
+    let source = "let a = []; for (let n = 0; n < 200; n++) a = [a]; export default a";
+    let result = application.call("run_code", json!({ "source": source })).await;
+    let message = "the result cannot be sent: result nests deeper than 100 levels";
+    assert_eq!(result["result"]["error"]["message"], message, "{result}");
     let code = "try { await t.f('x'.repeat(17 << 20)) } catch (error) { error.message }";
     let result = application.call("execute", json!({ "code": code, "providers": [1] })).await;
     assert_eq!(result["result"]["result"], "the input cannot be sent: it has more than 16 MiB as JSON");
