@@ -10,7 +10,7 @@ use execbox_mcp::config::{ClientConfig, Config, SkipReason, Variables};
 use super::page::{Block, Page, code_in, root};
 
 /// The number of blocks that are not run. Each states the reason.
-const NOT_RUN: usize = 6;
+const NOT_RUN: usize = 7;
 
 #[test]
 fn every_command_prints_what_the_page_shows() {
@@ -109,8 +109,13 @@ cargo() { case "$1" in
   *) echo "cargo $1 is not run in tests"; return 1 ;;
 esac; }
 # Starts a server, and waits until it has printed a line.
-background() { "$@" > background.log 2>&1 & while ! [ -s background.log ]; do sleep 0.01; done; cat background.log; }
-trap 'for job in $(jobs -p); do kill "$job"; done' EXIT
+background() {
+  "$@" > background.log 2>&1 &
+  servers="$servers $!"
+  while ! [ -s background.log ]; do sleep 0.01; done
+  cat background.log
+}
+trap 'kill $servers 2> /dev/null' EXIT
 "#;
 
 /// The beginning of the line that separates the outputs of commands. The line ends with the exit code of a command.
@@ -136,6 +141,7 @@ fn run(block: &Block, directory: &Path) -> Vec<String> {
     }
     let mut shell = Command::new("timeout");
     shell.args(["120", "sh", "-c", &script]).current_dir(directory).env("NO_COLOR", "1").stdin(Stdio::null());
+    shell.env("PYTHONPATH", root().join("packages/python/src")).env("PYTHONDONTWRITEBYTECODE", "1");
     let printed = String::from_utf8(shell.output().unwrap().stdout).unwrap();
     let mut printed = printed.lines().map(str::trim_end);
     let mut failures = Vec::new();

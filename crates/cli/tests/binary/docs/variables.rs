@@ -17,7 +17,8 @@ fn variables_of_pages_exist_and_those_of_the_binary_are_described() {
     let blocks = pages.iter().flat_map(|page| page.blocks.iter().map(|block| &block.text));
     let described: BTreeSet<&str> = code.chain(blocks).flat_map(|text| names(text)).collect();
 
-    let tests = sources(&root().join("crates"));
+    let mut tests = sources(&root().join("crates"));
+    tests.push(std::fs::read_to_string(root().join("packages/python/src/execbox/_binary.py")).unwrap());
     let read: BTreeSet<&str> = tests.iter().flat_map(|source| names(source)).collect();
     let unknown: Vec<_> = described.difference(&read).collect();
     assert!(unknown.is_empty(), "no source has {unknown:?}");
