@@ -75,6 +75,11 @@ class Results(ExecutorTest):
             ({"tools": {"my shop": [echo]}}, "my shop"),
             ({"tools": {"shop": [echo, echo]}}, "echo"),
             ({"policy": [execbox.Rule("ask")]}, "a rule of the policy asks, and run() has no approve to answer"),
+            ({"policy": [execbox.Rule("ask")], "approve": None}, "run() has no approve to answer"),
+            ({"policy": [("deny",)]}, "a rule of the policy must be a Rule, not tuple"),
+            ({"policy": "deny"}, "a rule of the policy must be a Rule, not str"),
+            ({"tools": [echo]}, 'tools must be a mapping such as {"shop": [list_orders]}, not list'),
+            ({"servers": "github"}, "servers must be a list of namespaces, not str"),
             ({"memory": "2GiB"}, "this service permits at most"),
             ({"servers": ["github"]}, "github"),
         ]:
@@ -84,6 +89,13 @@ class Results(ExecutorTest):
         with self.assertRaises(TypeError):
             await self.box.run(b"1")
         self.assertEqual(await self.value("1 + 1"), 2)
+
+    async def test_options_that_are_none_are_not_set(self) -> None:
+        self.assertEqual((await self.box.run("1", **dict.fromkeys(execbox.ScriptOptions.__annotations__))).value, 1)
+        result = await self.box.run_code("export default 1", **dict.fromkeys(execbox.CodeOptions.__annotations__))
+        self.assertEqual(result.value, 1)
+        none = dict.fromkeys(execbox.Options.__annotations__)
+        self.assertEqual((await self.box.run("1", **none)).value, 1)
 
     async def test_a_script_has_what_its_options_give(self) -> None:
         self.assertEqual(await self.value("await lib.twice(4)", functions={"lib": {"twice": "2 * input"}}), 8)
@@ -404,6 +416,11 @@ class PoliciesAndEvents(ExecutorTest):
         self.assertIn("not now", error.message)
         self.assertEqual((asked[0].provider, asked[0].tool, asked[0].effect), ("t", "pay", "destructive"))
         self.assertEqual(asked[0].lines, ["1: await t.pay({ amount: 5 })"])
+
+    async def test_a_policy_can_be_an_iterator(self) -> None:
+        rules = (execbox.Rule("deny", pattern) for pattern in ["t.*"])
+        error = (await self.box.run("await t.echo({ value: 1 })", tools={"t": [echo]}, policy=rules)).error
+        self.assertIn("not allowed", error.message)
 
     async def test_events_come_in_order(self) -> None:
         seen: list[execbox.Event] = []

@@ -169,7 +169,7 @@ class Executor:
         read: Callable[[Any, Execution, list[bytes]], Outcome],
     ) -> Outcome:
         """Adds the providers, sends the execution, and reads its result."""
-        providers = [named_provider(name, tools) for name, tools in options.get("tools", {}).items()]
+        providers = [named_provider(name, tools) for name, tools in (options.get("tools") or {}).items()]
         session = await self._ready()
         async with session.granted(providers) as numbers:
             execution = Execution(session, options, dict(zip(numbers, providers)))

@@ -213,12 +213,14 @@ def check(source: str, options: Mapping[str, Any], of: Literal["run", "run_code"
             near = difflib.get_close_matches(name, known, 1)
             hint = f"; did you mean {near[0]}?" if near else f"; expected one of {', '.join(sorted(known))}"
             raise TypeError(f"{of}() has no option {name!r}{hint}")
-    rules = options.get("policy")
-    if rules is not None and "approve" not in options and any(rule.decision == "ask" for rule in rules):
-        raise TypeError(f"a rule of the policy asks, and {of}() has no approve to answer")
+    tools = options.get("tools")
+    if tools is not None and not isinstance(tools, Mapping):
+        raise TypeError(f'tools must be a mapping such as {{"shop": [list_orders]}}, not {type(tools).__name__}')
+    if isinstance(options.get("servers"), str):
+        raise TypeError("servers must be a list of namespaces, not str")
 
 
-def grants(options: Mapping[str, Any], providers: Sequence[int]) -> dict[str, Any]:
+def grants(options: Mapping[str, Any], providers: Sequence[int], of: Literal["run", "run_code"]) -> dict[str, Any]:
     """The parameters that both contracts have."""
     limits = {_camel(name): value for name, value in (options.get("limits") or {}).items()}
     if options.get("timeout") is not None:
@@ -231,15 +233,27 @@ def grants(options: Mapping[str, Any], providers: Sequence[int]) -> dict[str, An
     if limits:
         params["limits"] = limits
     if options.get("policy") is not None:
-        params["policy"] = {"rules": [_without_none(rule._asdict()) for rule in options["policy"]]}
+        params["policy"] = {"rules": _rules(options, of)}
     if options.get("on_event") is not None:
         params["events"] = list(options.get("events", EVENT_TYPES))
     return params
 
 
+def _rules(options: Mapping[str, Any], of: str) -> list[dict[str, Any]]:
+    """The rules of the policy. They are read once, as they can be an iterator."""
+    rules = list(options["policy"])
+    for rule in rules:
+        if not isinstance(rule, Rule):
+            raise TypeError(f"a rule of the policy must be a Rule, not {type(rule).__name__}")
+    if options.get("approve") is None and any(rule.decision == "ask" for rule in rules):
+        raise TypeError(f"a rule of the policy asks, and {of}() has no approve to answer")
+    return [_without_none(rule._asdict()) for rule in rules]
+
+
 def script_params(code: str, options: Mapping[str, Any], providers: Sequence[int]) -> dict[str, Any]:
     """The parameters of `execute`."""
-    params = {"code": code, **grants(options, providers)}
+    options = _without_none(options)
+    params = {"code": code, **grants(options, providers, "run")}
     for name, key in _SCRIPT.items():
         if name in options:
             params[key] = options[name]
@@ -256,6 +270,7 @@ def code_params(
     source: str, options: Mapping[str, Any], providers: Sequence[int], encode: Callable[[Any], Any]
 ) -> dict[str, Any]:
     """The parameters of `run_code`. `encode` writes values as tagged JSON."""
+    options = _without_none(options)
     execute: dict[str, Any] = {}
     if "function" in options:
         execute["fn"] = options["function"]
@@ -269,7 +284,12 @@ def code_params(
     for name in ("modules", "language", "filename"):
         if name in options:
             given[name] = options[name]
-    return {"source": source, "options": given, "report": options.get("report", False), **grants(options, providers)}
+    return {
+        "source": source,
+        "options": given,
+        "report": options.get("report", False),
+        **grants(options, providers, "run_code"),
+    }
 
 
 def answer(value: Answer | bool) -> str:
