@@ -176,6 +176,12 @@ class Ends(ExecutorTest):
             await self.box.run_code("1", args=[bytes(65 << 20)])
         self.assertEqual(await self.value("1"), 1)
 
+    async def test_options_of_the_executor_reach_the_service(self) -> None:
+        async with execbox.Executor(max_memory="8MiB", max_programs=1, engine="quickjs") as box:
+            self.assertEqual((await box.run("1", memory="8MiB")).value, 1)
+            with self.assertRaisesRegex(execbox.ServiceError, "this service permits at most"):
+                await box.run("1", memory="9MiB")
+
     async def test_the_service_tells_about_itself(self) -> None:
         await self.box.prewarm(1)
         checks = await self.box.self_test()

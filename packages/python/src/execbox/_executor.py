@@ -113,7 +113,7 @@ class Executor:
         if max_programs is not None:
             self._options += ["--max-programs", str(max_programs)]
         if max_memory is not None:
-            self._options += ["--max-memory", str(size(max_memory))]
+            self._options += ["--max-memory", f"{size(max_memory)}B"]
         if engine is not None:
             self._options += ["--engine", engine]
         for file in [config] if isinstance(config, (str, os.PathLike)) else config:
