@@ -33,6 +33,16 @@ PROGRAMS = [
     ),
     ("an array that is nearly empty", "const a = []; a[4e9] = 1; export default a", True),
     (
+        "many arrays with holes",
+        "export default Array.from({ length: 5e3 }, () => { const a = []; a.length = 1e4; return a })",
+        True,
+    ),
+    (
+        "reports with holes",
+        "for (let i = 0; i < 4e3; i++) { const a = []; a.length = 1e4; report(a) } export default 1",
+        True,
+    ),
+    (
         "many views of one buffer",
         "const b = new ArrayBuffer(1e6); export default Array.from({ length: 3e3 }, () => new Int16Array(b))",
         True,
@@ -83,10 +93,13 @@ class Hostile(ExecutorTest):
 
             watching = asyncio.create_task(watch())
             with self.subTest(what):
+                result: Any
                 if is_module:
-                    await self.box.run_code(code, timeout=0.3, report=True, globals={"give": give})
+                    result = await self.box.run_code(code, timeout=0.3, report=True, globals={"give": give})
                 else:
-                    await self.box.run(code, timeout=0.3, tools=tools)
+                    result = await self.box.run(code, timeout=0.3, tools=tools)
+                peak = max(peak, memory())  # with the result
+                del result
                 self.assertLess(peak - before, BOUND)
             watching.cancel()
         await self.ended()

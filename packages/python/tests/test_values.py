@@ -14,7 +14,7 @@ from support import ExecutorTest
 
 import execbox
 from execbox import UNDEFINED, BigInt, ErrorValue, Map, RegExp, Tagged
-from execbox._values import decode, encode
+from execbox._values import decoder, encode
 
 UTC = timezone.utc
 KIND = """
@@ -236,6 +236,25 @@ class Values(ExecutorTest):
         self.assertEqual((result.logs[0].level, result.logs[0].args), ("warn", ["n", 1, {1}]))
         self.assertEqual(seen, [execbox.events.Reported(3), execbox.events.Log("warn", args=["n", 1, {1}])])
 
+    async def test_what_is_passed_together_is_shared(self) -> None:
+        seen: list[execbox.Event] = []
+
+        async def same(a: Any, b: Any) -> bool:
+            return a is b
+
+        result = await self.box.run_code(
+            "const a = [1]; report([a, a]); report(a); console.log([a, a], a, a); export default () => same(a, a)",
+            globals={"same": same},
+            report=True,
+            on_event=seen.append,
+            events=["reported", "log"],
+        )
+        self.assertEqual((result.value, result.reports), (True, [[[1], [1]], [1]]))
+        self.assertEqual(result.logs[0].args, [[[1], [1]], [1], [1]])
+        self.assertIs(result.logs[0].args[1], result.logs[0].args[2])
+        self.assertEqual([event.value for event in seen[:2]], result.reports)
+        self.assertEqual(seen[2].args, [[[1], [1]], [1], [1]])
+
     async def test_errors_of_modules(self) -> None:
         for source, code, name in [
             ("export default () => { throw new TypeError('x') }", "error", "TypeError"),
@@ -324,7 +343,7 @@ class Hostile(unittest.TestCase):
             {"$view": "Float16Array", "of": {"$buffer": "AAAA"}, "offset": 0, "length": 1},
             {"$unknown": 1},
         ]:
-            decoded = decode(json, handles, [])
+            decoded = decoder(handles, [])(json)
             encode(decoded, handles, [])
 
 

@@ -13,7 +13,7 @@ from ._options import CodeOptions, ScriptOptions, check, code_params, script_par
 from ._results import CodeResult, Result, code_result
 from ._session import Execution, Session
 from ._tools import Tools, named_provider
-from ._values import decode, encode
+from ._values import decoder, encode
 from .errors import ExecutorClosed
 
 if TYPE_CHECKING:
@@ -156,9 +156,7 @@ class Executor:
             lambda providers, execution, attachments: code_params(
                 source, options, providers, partial(encode, handles=execution, attachments=attachments)
             ),
-            lambda json, execution, attachments: code_result(
-                json, partial(decode, handles=execution, attachments=attachments)
-            ),
+            lambda json, execution, attachments: code_result(json, decoder(execution, attachments)),
         )
 
     async def _execute(

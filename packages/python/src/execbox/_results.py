@@ -119,9 +119,7 @@ class CodeResult(_Outcome):
         failure = error and _error(error, json["status"], error.get("frames"), error if "line" in error else None)
         super().__init__(json, decode(json["result"]) if "result" in json else None, failure)
         self.status = json["status"]
-        self.logs = [
-            LogCall(log["level"], [decode(each) for each in log["args"]], log["timestamp"]) for log in json["logs"]
-        ]
+        self.logs = [LogCall(log["level"], decode(log["args"]), log["timestamp"]) for log in json["logs"]]
         self.reports = [decode(value) for value in json["reports"]]
         self.memory_used_bytes = json.get("memoryUsedBytes")
 

@@ -16,7 +16,7 @@ from ._options import EVENT_TYPES, Control, Question, answer
 from ._plain import to_json, write
 from ._service import Message, Service, logger
 from ._tools import Call, NamedProvider, Tool
-from ._values import decode, encode, is_async
+from ._values import decoder, encode, is_async
 from .errors import ExecboxError, InvalidInput, ProgramError, ToolError, message_of
 
 if TYPE_CHECKING:
@@ -354,7 +354,7 @@ class Execution:
     async def call_function(self, params: Message, attachments: list[bytes], id: int) -> Reply:
         """Calls a function that the program was given."""
         function = self._functions[params["function"]]
-        arguments = [decode(value, self, attachments) for value in params["arguments"]]
+        arguments = decoder(self, attachments)(params["arguments"])
         return self._reply(await self._call(function, is_async(function), arguments, {}))
 
     async def await_promise(self, params: Message, attachments: list[bytes], id: int) -> Reply:
@@ -404,7 +404,7 @@ class Execution:
         while self._events:
             params, attachments = self._events.popleft()
             try:
-                value = on_event(event(params, partial(self._decode, attachments)))
+                value = on_event(event(params, decoder(self, attachments)))
                 if isinstance(value, Awaitable):
                     await value
             except Exception as error:
@@ -417,11 +417,6 @@ class Execution:
             await self._delivery
         if self._failure is not None:
             raise self._failure
-
-    def _decode(self, attachments: list[bytes], json: Any) -> Any:
-        if isinstance(json, list):
-            return [decode(value, self, attachments) for value in json]
-        return decode(json, self, attachments)
 
 
 def _call_in_thread(function: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:

@@ -42,9 +42,10 @@ from .errors import SerializationError, message_of
 
 MAX_SAFE_INTEGER = 2**53 - 1
 MAX_DEPTH = 100
-MAX_HOLES = 10_000
+MAX_HOLES = 100_000
+"""The holes of arrays in a message: each is a `None` in Python."""
 MAX_COPIED_BYTES = 64 << 20
-"""What the views of buffers that are shared may take: each is a copy in Python."""
+"""What the views of buffers in a message may take: each is a copy in Python."""
 MAX_HUGE_KEYS = 100
 """Programs can choose integers beyond 2^60 that have the same hash, and so make a set of them take quadratic time."""
 MIN_ATTACHED_BYTES = 257
@@ -319,13 +320,25 @@ def _milliseconds(value: date) -> int:
 # ---- From a program ----------------------------------------------------------------------------------------------------
 
 
-def decode(json: Any, handles: Handles, attachments: list[bytes]) -> Any:
-    """Reads tagged JSON of the service."""
-    decoder = _Decoder(json, handles, attachments)
-    try:
-        return decoder.decode(json)
-    except _Unordered:
-        return Tagged(json)
+def decoder(handles: Handles, attachments: list[bytes]) -> Callable[[Any], Any]:
+    """Reads the tagged JSON of one message of the service."""
+    budget = _Budget()
+
+    def decode(json: Any) -> Any:
+        try:
+            return _Decoder(json, handles, attachments, budget).decode(json)
+        except _Unordered:
+            return Tagged(json)
+
+    return decode
+
+
+class _Budget:
+    """What a program can make large with little, and may still make."""
+
+    def __init__(self) -> None:
+        self.holes = MAX_HOLES
+        self.copied = MAX_COPIED_BYTES
 
 
 class _Unordered(Exception):
@@ -333,14 +346,14 @@ class _Unordered(Exception):
 
 
 class _Decoder:
-    def __init__(self, root: Any, handles: Handles, attachments: list[bytes]) -> None:
+    def __init__(self, root: Any, handles: Handles, attachments: list[bytes], budget: _Budget) -> None:
         self.root = root
         self.handles = handles
         self.attachments = attachments
+        self.budget = budget
         self.objects: dict[int, Any] = {}
         self.open: set[int] = set()
         self.numbered: dict[int, dict[str, Any]] | None = None
-        self.copied = 0
 
     def decode(self, json: Any) -> Any:
         kind = type(json)
@@ -433,8 +446,8 @@ class _Decoder:
             return Tagged(json)
         size = array(code).itemsize
         length = json.get("length", (len(buffer) - offset) // size) * size
-        self.copied += length
-        if self.copied > MAX_COPIED_BYTES:
+        self.budget.copied -= length
+        if self.budget.copied < 0:
             raise SerializationError(f"the views of buffers take more than {MAX_COPIED_BYTES >> 20} MiB")
         data = buffer[offset : offset + length]
         if code == "B":
@@ -447,8 +460,10 @@ class _Decoder:
     def _sparse(self, json: dict[str, Any]) -> Any:
         """An array with holes. Its length can be 2^32, and it can have further members."""
         length, members = json["$sparse"], json["items"]
-        if length > MAX_HOLES + len(members) or not all(key.isdecimal() and int(key) < length for key in members):
+        holes = max(0, length - len(members))
+        if holes > self.budget.holes or not all(key.isdecimal() and int(key) < length for key in members):
             return Tagged(json)
+        self.budget.holes -= holes
         items = [None] * length
         for key, value in members.items():
             items[int(key)] = self.decode(value)

@@ -141,7 +141,7 @@ def event(params: dict[str, Any], decode: Callable[[Any], Any]) -> Event:
     kind = TYPES[params["type"]]
     members = {_NAMES.get(key, key): value for key, value in params.items()}
     for key in ("args", "value"):
-        if key in members:
+        if members.get(key) is not None:
             members[key] = decode(members[key])
     # Later versions of the service can have further members.
     read: Event = kind(**{key: value for key, value in members.items() if key in kind.__dataclass_fields__})
