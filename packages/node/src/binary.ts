@@ -1,0 +1,50 @@
+/** The `execbox` binary that this package starts. */
+
+import { accessSync, closeSync, constants, openSync, readSync, statSync } from "node:fs";
+import { delimiter, join, sep } from "node:path";
+
+import { BinaryNotFoundError } from "./errors.js";
+
+const VARIABLE = "EXECBOX_BIN";
+
+/** The path of the binary: `$EXECBOX_BIN`, or the one on the `PATH`. */
+export function findBinary(): string {
+  const chosen = process.env[VARIABLE];
+  if (chosen) {
+    const found = onPath(chosen);
+    if (found) return found;
+    throw new BinaryNotFoundError(`${VARIABLE} is "${chosen}", which is not a program; correct it, or unset it`);
+  }
+  const found = onPath("execbox");
+  if (found) return found;
+  throw new BinaryNotFoundError(
+    `this package has no binary for ${process.platform} on ${process.arch}, and there is no execbox on the PATH; ` +
+      `build it with \`cargo install execbox-cli\`, and set ${VARIABLE} to its path if it is elsewhere`,
+  );
+}
+
+function onPath(name: string): string | undefined {
+  const folders = name.includes(sep) ? [""] : (process.env.PATH ?? "").split(delimiter);
+  return folders.map((folder) => join(folder, name)).find(isProgram);
+}
+
+/** Whether it can be started, and is no script: npm puts one that starts this package on the `PATH`. */
+function isProgram(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return statSync(path).isFile() && (process.env[VARIABLE] === path || !isNodeScript(path));
+  } catch {
+    return false;
+  }
+}
+
+function isNodeScript(path: string): boolean {
+  const head = Buffer.alloc(64);
+  const file = openSync(path, "r");
+  try {
+    const line = head.toString("latin1", 0, readSync(file, head)).split("\n", 1)[0]!;
+    return line.startsWith("#!") && line.includes("node");
+  } finally {
+    closeSync(file);
+  }
+}

@@ -1,0 +1,2 @@
+/** The package for `import`: that for `require`, of which there is one copy in any case. */
+export * from "./index.js";
