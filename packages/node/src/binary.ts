@@ -24,7 +24,7 @@ export function findBinary(): string {
 }
 
 function onPath(name: string): string | undefined {
-  const folders = name.includes(sep) ? [""] : (process.env.PATH ?? "").split(delimiter);
+  const folders = name.includes(sep) ? [""] : (process.env.PATH ?? "").split(delimiter).filter(Boolean);
   return folders.map((folder) => join(folder, name)).find(isProgram);
 }
 

@@ -309,9 +309,13 @@ class ToolCall implements Call {
     return this.request.signal;
   }
 
-  reportProgress(done: number, total?: number, message?: string): void {
+  // A member of its own, so that it can be taken out of the call.
+  readonly reportProgress = (done: number, total?: number, message?: string): void => {
+    if (!Number.isFinite(done) || (total != null && !Number.isFinite(total))) {
+      throw new TypeError(`progress must be finite numbers, not ${done} of ${total}`);
+    }
     if (this.request.isOpen) this.service.notify("report_progress", { id: this.request.id, done, total, message });
-  }
+  };
 }
 
 const ANSWERS = ["approve", "approve_tool", "refuse", "refuse_all"];
@@ -319,7 +323,7 @@ const ANSWERS = ["approve", "approve_tool", "refuse", "refuse_all"];
 /** The result of `approve`, as JSON. */
 function answer(given: Answer): string {
   const { answer, reason } = typeof given === "boolean" ? { answer: given ? "approve" : "refuse" } : { ...given };
-  if (!ANSWERS.includes(answer as string)) {
+  if (!ANSWERS.includes(answer as string) || !["string", "undefined"].includes(typeof reason)) {
     throw new TypeError(`approve must return a boolean or { answer: "approve", … }, with one of ${ANSWERS.join(", ")}`);
   }
   return toJson({ answer, reason });

@@ -212,8 +212,8 @@ export class Executor implements AsyncDisposable {
 
 /** A promise can be rejected before the program awaits it, and also if the program never begins. */
 function ignoreRejections({ args, globals, imports }: CodeOptions): void {
-  const values = [args, globals, ...Object.values(imports ?? {})].flatMap((each) => Object.values(each ?? {}));
-  for (const value of values) if (value instanceof Promise) value.catch(() => {});
+  const members = [globals, ...Object.values(imports ?? {})].flatMap((each) => Object.values(each ?? {}));
+  for (const value of [...(args ?? []), ...members]) if (value instanceof Promise) value.catch(() => {});
 }
 
 function namedProviders(tools: Tools): Promise<NamedProvider[]> {

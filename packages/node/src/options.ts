@@ -127,21 +127,37 @@ export function check(source: unknown, options: unknown, of: keyof typeof KNOWN)
   if (typeof source !== "string") throw new TypeError(`${of}() takes a program as a string, not ${nameOfType(source)}`);
   if (!isRecord(options)) throw new TypeError(`the options of ${of}() must be an object, not ${nameOfType(options)}`);
   checkMembers(options, KNOWN[of], `${of}()`, "option");
-  const { tools, servers, policy, signal } = options as Options;
-  if (tools && (!isRecord(tools) || Symbol.iterator in tools)) {
-    throw new TypeError(`tools must be an object such as { shop: { listOrders } }, not ${nameOfType(tools)}`);
-  }
-  if (typeof servers === "string") throw new TypeError("servers must be a list of namespaces, not a string");
-  if (typeof policy === "string") throw new TypeError("policy must be a list of rules, not a string");
-  if (signal && typeof signal.addEventListener !== "function") {
-    throw new TypeError(`signal must be an AbortSignal, not ${nameOfType(signal)}`);
+  for (const [name, what] of Object.entries(KINDS)) {
+    const value = options[name];
+    if (value == null || (name === "events" && value === true)) continue;
+    const isList = typeof value === "object" && Symbol.iterator in value;
+    const fits =
+      name === "args" ? Array.isArray(value) : what.startsWith("a list") ? isList : isRecord(value) && !isList;
+    if (!fits) throw new TypeError(`${name} must be ${what}, not ${nameOfType(value)}`);
   }
   for (const name of ["imports", "functions"]) {
-    for (const [key, members] of Object.entries((options as any)[name] ?? {})) {
+    for (const [key, members] of Object.entries(options[name] ?? {})) {
       if (!isRecord(members)) throw new TypeError(`${name}.${key} must be an object, not ${nameOfType(members)}`);
     }
   }
+  const { signal } = options as Options;
+  if (signal && typeof signal.addEventListener !== "function") {
+    throw new TypeError(`signal must be an AbortSignal, not ${nameOfType(signal)}`);
+  }
 }
+
+const KINDS = {
+  tools: "an object such as { shop: { listOrders } }",
+  limits: "an object such as { maxCalls: 10 }",
+  functions: "an object of objects of texts",
+  imports: "an object such as { files: { read } }",
+  globals: "an object such as { today }",
+  modules: "an object of sources",
+  servers: "a list of namespaces",
+  policy: "a list of rules",
+  events: "a list of types, or true",
+  args: "an array",
+};
 
 /** The parameters of `execute`. @internal */
 export function scriptParams(code: string, options: ScriptOptions, providers: number[]): object {

@@ -75,8 +75,8 @@ export interface ToolDefinition<I extends Schema | undefined, O extends Schema |
 export function tool<const I extends Schema | undefined = undefined, const O extends Schema | undefined = undefined>(
   definition: ToolDefinition<I, O>,
 ): Tool {
-  checkTool(definition, "a tool");
-  return Object.freeze({ ...definition }) as Tool;
+  checkTool(definition, "the argument of tool()");
+  return definition as Tool;
 }
 
 /** Tools, with what else the service learns of their provider. */
@@ -121,10 +121,15 @@ export async function namedProvider(name: string, given: ToolSet | Provider): Pr
       `the tools of ${name} must be an object such as { listOrders }, or a Provider, not ${nameOfType(set)}`,
     );
   }
+  const entries = Object.entries(set);
+  const prototype = Object.getPrototypeOf(set);
+  if (entries.length === 0 && prototype && Object.getPrototypeOf(prototype)) {
+    throw new TypeError(`the tools of ${name} must be members of the object itself, not of its class`);
+  }
   const tools = new Map<string, CompiledTool>();
   const specs: string[] = [];
   let isLenient = false;
-  for (const [each, definition] of Object.entries(set)) {
+  for (const [each, definition] of entries) {
     const compiled = await compiledTool(`${name}.${each}`, definition);
     tools.set(each, compiled);
     specs.push(`{"name":${toJson(each)}${compiled.spec}}`);
@@ -183,7 +188,7 @@ async function compile(name: string, definition: unknown): Promise<CompiledTool>
     return { spec: "", isLenient: false, call: (input, call) => finish(execute(input, call), undefined) };
   }
   checkTool(definition, name);
-  const { description, inputSchema, outputSchema, effect, lenient = false, execute } = definition;
+  const { description, inputSchema, outputSchema, effect, lenient = false } = definition;
   const spec = toJson({
     description,
     inputSchema: inputSchema && (await named(name, inputSchema, "input")),
@@ -196,7 +201,7 @@ async function compile(name: string, definition: unknown): Promise<CompiledTool>
     isLenient: lenient,
     call: input
       ? async (value, call) => finish(definition.execute(await parsed(input, value), call), output)
-      : (value, call) => finish(execute.call(definition, value, call), output),
+      : (value, call) => finish(definition.execute(value, call), output),
   };
 }
 

@@ -100,11 +100,13 @@ test("what approve throws ends the execution", async () => {
     });
     await assert.rejects(execution, (error) => error === mine);
   }
-  const approve: any = () => "yes";
-  await assert.rejects(
-    box.run("await t.echo({ value: 1 })", { tools, policy, approve }),
-    /approve must return a boolean or \{ answer/,
-  );
+  for (const wrong of ["yes", { answer: "maybe" }, { answer: "refuse", reason: 7 }, undefined]) {
+    const approve: any = () => wrong;
+    await assert.rejects(
+      box.run("await t.echo({ value: 1 })", { tools, policy, approve }),
+      /approve must return a boolean or \{ answer/,
+    );
+  }
   await ended(box);
 });
 

@@ -64,6 +64,8 @@ test("mistakes are explained", async () => {
     [{ timeout: "5s" }, 'invalid timeout "5s"'],
     [{ limits: { calls: 1 } }, "unknown limit `calls`"],
     [{ events: ["logs"] }, "logs"],
+    [{ events: "log" }, "events must be a list of types, or true, not a string"],
+    [{ limits: [] }, "limits must be an object such as { maxCalls: 10 }, not Array"],
     [
       { tools: { shop: echo } },
       "the tools of shop must be an object such as { listOrders }, or a Provider, not a function",
@@ -87,6 +89,16 @@ test("mistakes are explained", async () => {
     [{ tools: { "my shop": { echo } } }, "my shop"],
     [{ tools: [echo] }, "tools must be an object such as { shop: { listOrders } }, not Array"],
     [{ tools: new Map() }, "not Map"],
+    [
+      {
+        tools: {
+          shop: new (class Shop {
+            list() {}
+          })(),
+        },
+      },
+      "the tools of shop must be members of the object itself, not of its class",
+    ],
     [{ servers: "github" }, "servers must be a list of namespaces, not a string"],
     [{ servers: ["github"] }, "github"],
     [{ memory: "2GiB" }, "this service permits at most"],
@@ -113,7 +125,15 @@ test("mistakes are explained", async () => {
     );
   }
   await assert.rejects(box.run(Buffer.from("1") as any), /run\(\) takes a program as a string, not Uint8Array/);
-  await assert.rejects(box.runCode("1", { global: {} } as any), /did you mean globals\?/);
+  for (const [options, message] of [
+    [{ global: {} }, /did you mean globals\?/],
+    [{ globals: new Map() }, /globals must be an object such as \{ today \}, not Map/],
+    [{ args: "abc" }, /args must be an array, not a string/],
+    [{ imports: { read: echo } }, /imports\.read must be an object, not a function/],
+    [{ modules: [] }, /modules must be an object of sources, not Array/],
+  ] as const) {
+    await assert.rejects(box.runCode("1", options as any), message);
+  }
   assert.throws(
     () => new Executor({ maxProgram: 1 } as any),
     /Executor has no option maxProgram; did you mean maxPrograms\?/,
