@@ -43,7 +43,7 @@ export interface Tool {
   readonly description?: string;
   /** A schema of a library, or a JSON Schema: checked before each call. The function gets what it gives. */
   readonly inputSchema?: Schema;
-  /** The schema of the result, checked after each call. What a schema of a library does not declare is left out. */
+  /** The schema of the result, checked after each call. The program gets what a schema of a library makes of the result. */
   readonly outputSchema?: Schema;
   /** Default: `unstated`. */
   readonly effect?: Effect;

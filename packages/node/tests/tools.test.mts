@@ -71,6 +71,33 @@ test("a schema gives its function what it makes of the input, and the program wh
   assert.deepEqual([large.code, large.message], ["tool_error", "the tool has returned output.n: too large"]);
 });
 
+test("a program gets what the library keeps of a result", async () => {
+  const secret = { id: "A-7", secret: 1 };
+  for (const [outputSchema, got] of [
+    [z.object({ id: z.string() }), { id: "A-7" }],
+    [z3.object({ id: z3.string() }), { id: "A-7" }],
+    [valibot.object({ id: valibot.string() }), { id: "A-7" }],
+    [type({ id: "string", "+": "delete" }), { id: "A-7" }],
+    [type({ id: "string" }), secret],
+  ] as const) {
+    const t = { get: { outputSchema, execute: () => ({ ...secret }) } };
+    assert.deepEqual(await value(box, "await t.get()", { tools: { t } }), got);
+  }
+});
+
+test("parts of schemas that cannot be checked are left out with a warning, if they may be", async () => {
+  const get = { inputSchema: { type: "nope" }, execute: () => 1 };
+  await assert.rejects(
+    box.run("1", { tools: { t: { get } } }),
+    /the input schema of tool "get" is not a valid JSON Schema/,
+  );
+  const warned = new Promise<Error>((resolve) => process.once("warning", resolve));
+  assert.equal(await value(box, "await t.get()", { tools: { t: { get: { ...get, lenient: true } } } }), 1);
+  const { name, message } = await warned;
+  assert.equal(name, "ExecboxWarning");
+  assert.match(message, /the input schema of tool "get" is not checked at "\/type"/);
+});
+
 test("a schema without a JSON Schema is explained", async () => {
   const standard = { version: 1, vendor: "mine", validate: (value: unknown) => ({ value }) } as const;
   const mine = { "~standard": standard };
