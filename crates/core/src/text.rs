@@ -3,6 +3,7 @@
 mod hidden;
 mod surrogates;
 
+use std::borrow::Cow;
 use std::fmt;
 
 pub use self::hidden::{Keep, escape, escape_json, is_hidden, push_escape, strip};
@@ -13,6 +14,39 @@ pub fn cut(text: &str, max: usize) -> String {
     match text.char_indices().nth(max) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),
+    }
+}
+
+/// Truncates `text` to at most `max` characters and appends how many were removed.
+pub fn truncate(mut text: String, max: usize) -> String {
+    if text.len() <= max {
+        return text;
+    }
+    let Some((at, _)) = text.char_indices().nth(max) else { return text };
+    let removed = text[at..].chars().count();
+    text.truncate(at);
+    text + &format!("\n… [truncated: {removed} more characters]")
+}
+
+/// `text` with hidden characters escaped, truncated to at most `max` characters.
+pub fn shown(text: String, max: usize) -> String {
+    let (mut head, mut rest) = (text, 0);
+    if let Some((at, _)) = head.char_indices().nth(max) {
+        rest = head[at..].chars().count();
+        head.truncate(at);
+    }
+    make_visible(&mut head);
+    if let Some((at, _)) = head.char_indices().nth(max) {
+        rest += head[at..].chars().count();
+        head.truncate(at);
+    }
+    if rest > 0 { head + &format!("\n… [truncated: {rest} more characters]") } else { head }
+}
+
+/// Escapes the hidden characters of ordinary text.
+pub fn make_visible(text: &mut String) {
+    if let Cow::Owned(visible) = escape(text, Keep::Lines) {
+        *text = visible;
     }
 }
 
@@ -69,5 +103,18 @@ mod tests {
         for (bytes, text) in [(0, "0 bytes"), (1 << 10, "1 KiB"), (64 << 20, "64 MiB"), (3 << 29, "1.5 GiB")] {
             assert_eq!(bytes_text(bytes), text);
         }
+    }
+
+    #[test]
+    fn text_is_truncated_by_characters_and_the_mark_counts_the_rest() {
+        assert_eq!(truncate("äöü".into(), 3), "äöü");
+        assert_eq!(truncate("äöüß!".into(), 3), "äöü\n… [truncated: 2 more characters]");
+    }
+
+    #[test]
+    fn shown_text_is_escaped_and_no_longer_than_permitted() {
+        assert_eq!(shown("a\u{200b}\n".into(), 9), "a\\u200b\n");
+        assert_eq!(shown("\u{200b}".repeat(5), 9), "\\u200b\\u2\n… [truncated: 21 more characters]");
+        assert_eq!(shown("x".repeat(12), 9), "xxxxxxxxx\n… [truncated: 3 more characters]");
     }
 }

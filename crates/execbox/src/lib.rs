@@ -27,6 +27,7 @@
 //! | grant tools | [`Tool`], [`Provider`]: host functions with schemas; [`Provider::types`] describes them to models |
 //! | execute a script | [`ExecuteRequest`] → [`ExecuteResult`], [`ExecuteError`] |
 //! | run an ES module with values and functions of the host | [`code`] |
+//! | describe code to a model, and show it the result | [`code_tool`] |
 //! | decide about each call, or ask a person | [`policy`] |
 //! | observe what happens: logs, calls, progress, ends | [`events`] |
 //! | choose the isolation | [`InlineExecutor`], [`WorkerExecutor`], [`ProcessExecutor`], [`RemoteExecutor`], [`FallbackExecutor`] |
@@ -57,6 +58,7 @@
 
 mod call;
 pub mod code;
+pub mod code_tool;
 pub mod engine;
 pub mod events;
 mod executor;

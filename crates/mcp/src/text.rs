@@ -1,44 +1,12 @@
-//! Functions for texts: escape hidden characters, truncate strings, measure JSON, and find names in code.
+//! Functions for texts: escape hidden characters in JSON, measure JSON, and find names in code.
 //!
 //! What clients, users and models read passes these functions where it leaves. What programs compute with does not.
 
 use std::borrow::Cow;
 
 use execbox_core::text::{Keep, escape};
+pub(crate) use execbox_core::text::{make_visible, shown, truncate};
 use serde_json::{Map, Value as Json};
-
-/// Truncates `text` to at most `max` characters and appends how many were removed.
-pub(crate) fn truncate(mut text: String, max: usize) -> String {
-    if text.len() <= max {
-        return text;
-    }
-    let Some((at, _)) = text.char_indices().nth(max) else { return text };
-    let removed = text[at..].chars().count();
-    text.truncate(at);
-    text + &format!("\n… [truncated: {removed} more characters]")
-}
-
-/// `text` with hidden characters escaped, truncated to at most `max` characters.
-pub(crate) fn shown(text: String, max: usize) -> String {
-    let (mut head, mut rest) = (text, 0);
-    if let Some((at, _)) = head.char_indices().nth(max) {
-        rest = head[at..].chars().count();
-        head.truncate(at);
-    }
-    make_visible(&mut head);
-    if let Some((at, _)) = head.char_indices().nth(max) {
-        rest += head[at..].chars().count();
-        head.truncate(at);
-    }
-    if rest > 0 { head + &format!("\n… [truncated: {rest} more characters]") } else { head }
-}
-
-/// Escapes the hidden characters of ordinary text.
-pub(crate) fn make_visible(text: &mut String) {
-    if let Cow::Owned(visible) = escape(text, Keep::Lines) {
-        *text = visible;
-    }
-}
 
 /// Escapes the hidden characters in all strings and keys of a value. No member is lost: a key that then equals another one
 /// gets an underscore.
@@ -132,13 +100,7 @@ pub(crate) fn is_in_name(c: char) -> bool {
 mod tests {
     use serde_json::json;
 
-    use super::{make_json_visible, shown, truncate, words};
-
-    #[test]
-    fn text_is_truncated_by_characters_and_the_mark_counts_the_rest() {
-        assert_eq!(truncate("äöü".into(), 3), "äöü");
-        assert_eq!(truncate("äöüß!".into(), 3), "äöü\n… [truncated: 2 more characters]");
-    }
+    use super::{make_json_visible, words};
 
     #[test]
     fn identifiers_are_whole_words() {
@@ -146,13 +108,6 @@ mod tests {
         let found: Vec<&str> = words(code).collect();
         let expected = ["await", "echo", "h_1", "$h", "hé", "h$", "h", "$", "h", "x", "h", "h", "h\u{200d}"];
         assert_eq!(found, expected);
-    }
-
-    #[test]
-    fn shown_text_is_escaped_and_no_longer_than_permitted() {
-        assert_eq!(shown("a\u{200b}\n".into(), 9), "a\\u200b\n");
-        assert_eq!(shown("\u{200b}".repeat(5), 9), "\\u200b\\u2\n… [truncated: 21 more characters]");
-        assert_eq!(shown("x".repeat(12), 9), "xxxxxxxxx\n… [truncated: 3 more characters]");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use execbox::code::{AttachedBytes, CodeControl, CodeExecutionError, CodeExecutionOptions, CodeExecutionResult};
 use execbox::{
     CancellationToken, ErrorCode, ExecuteError, ExecuteRequest, ExecuteResult, Limits, Provider, ScriptFunction, Usage,
+    code_tool,
 };
 use execbox_core::budget::Budget;
 use serde::Serialize;
@@ -167,7 +168,7 @@ impl Prepared {
 /// Executes a script, and writes the answer.
 pub(crate) async fn execute(params: Execute, prepared: Prepared, control: Control) -> Answer {
     let turn = prepared.turn(&control).await;
-    let Execute { code, functions, wait_for_calls, common_globals, timers, .. } = params;
+    let Execute { code, functions, wait_for_calls, common_globals, timers, max_text_chars, .. } = params;
     let functions =
         functions.into_iter().map(|FunctionSpec { namespace, name, code }| ScriptFunction::new(namespace, name, code));
     let mut request = ExecuteRequest::new(code)
@@ -188,7 +189,10 @@ pub(crate) async fn execute(params: Execute, prepared: Prepared, control: Contro
     }
     let dropped_events = prepared.dropped.count();
     prepared.running.end(&result.usage, result.is_ok(), dropped_events);
-    let write = |result: &ExecuteResult| rpc::result(&prepared.key.id, &WithDropped { result, dropped_events });
+    let write = |result: &ExecuteResult| {
+        let text = max_text_chars.map(|max| code_tool::Answer::new(result, max).text);
+        rpc::result(&prepared.key.id, &WithText { result: WithDropped { result, dropped_events }, text })
+    };
     let text = write(&result).or_else(|error| {
         result.outcome =
             Err(ExecuteError::new(ErrorCode::SerializationError, format!("the result cannot be sent: {error}")));
@@ -207,6 +211,15 @@ struct WithDropped<'a, R> {
     result: &'a R,
     #[serde(skip_serializing_if = "is_zero")]
     dropped_events: u64,
+}
+
+/// A result with its text for a model.
+#[derive(Serialize)]
+struct WithText<'a> {
+    #[serde(flatten)]
+    result: WithDropped<'a, ExecuteResult>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
 }
 
 // ---- Runs ---------------------------------------------------------------------------------------

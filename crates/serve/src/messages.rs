@@ -199,6 +199,33 @@ pub(crate) struct ServerState {
     pub(crate) tools: Vec<ToolNames>,
 }
 
+/// Describes a tool with which a model runs code that calls the tools of providers. Waits for servers that are starting.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct DescribeCode {
+    /// The providers that are granted to the code.
+    #[serde(default)]
+    pub(crate) providers: Vec<ProviderRef>,
+    /// Whether the code has timers. Default: false.
+    #[serde(default)]
+    pub(crate) timers: bool,
+    /// The length of the types, in characters: if all do not fit, names and parameters are shown, or else as many names as fit.
+    /// Default: 20 000.
+    #[serde(default)]
+    pub(crate) max_type_chars: Option<usize>,
+}
+
+/// The answer to `describe_code`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CodeDescribed {
+    /// What the code is, and the types of the tools.
+    pub(crate) description: String,
+    /// The JSON Schema of the tool's input: an object with the member `code`.
+    #[schemars(with = "BTreeMap<String, Json>")]
+    pub(crate) input_schema: Json,
+}
+
 // ---- Executions ---------------------------------------------------------------------------------
 
 /// What is granted to a program, under both contracts.
@@ -262,6 +289,9 @@ execution! {
         /// Whether the script has timers, such as `setTimeout`. Default: false.
         #[serde(default)]
         timers: bool,
+        /// Adds `text` to the result: what a model reads of it, in about this number of characters.
+        #[serde(default)]
+        max_text_chars: Option<usize>,
     }
 }
 
@@ -354,6 +384,10 @@ pub(crate) struct Executed {
     /// How many console lines the log limits dropped.
     #[serde(default)]
     dropped_logs: Option<u64>,
+    /// The value or the error, the log, and what is missing of them, if the request has `maxTextChars`. Hidden characters are
+    /// escaped.
+    #[serde(default)]
+    text: Option<String>,
     /// The calls that the script did not await.
     #[serde(default)]
     unawaited: Option<Json>,

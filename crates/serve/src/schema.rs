@@ -5,9 +5,9 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value as Json, json};
 
 use crate::messages::{
-    AddProvider, Approve, Approved, AwaitPromise, CallFunction, CallTool, Cancel, CodeRun, ConnectionUsage,
-    EventMessage, Execute, Executed, FunctionResult, Initialize, Initialized, Nothing, Prewarm, ProviderAdded,
-    RemoveProvider, ReportProgress, RunCode, SelfTested, ServerList, Terminate, ToolResult,
+    AddProvider, Approve, Approved, AwaitPromise, CallFunction, CallTool, Cancel, CodeDescribed, CodeRun,
+    ConnectionUsage, DescribeCode, EventMessage, Execute, Executed, FunctionResult, Initialize, Initialized, Nothing,
+    Prewarm, ProviderAdded, RemoveProvider, ReportProgress, RunCode, SelfTested, ServerList, Terminate, ToolResult,
 };
 use crate::rpc::{RequestId, RpcError};
 
@@ -68,6 +68,7 @@ impl Methods {
         self.add::<AddProvider, ProviderAdded>(Sender::Application, "add_provider");
         self.add::<RemoveProvider, Nothing>(Sender::Application, "remove_provider");
         self.add::<Nothing, ServerList>(Sender::Application, "servers");
+        self.add::<DescribeCode, CodeDescribed>(Sender::Application, "describe_code");
         self.add::<Execute, Executed>(Sender::Application, "execute");
         self.add::<RunCode, CodeRun>(Sender::Application, "run_code");
         self.add::<Cancel, Nothing>(Sender::Application, "cancel");

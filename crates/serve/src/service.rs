@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::connection;
+use crate::rpc::RpcError;
 
 /// The most bytes of requests that are not answered, of one connection.
 pub(crate) const MAX_REQUEST_BYTES: usize = 256 << 20;
@@ -67,6 +68,22 @@ pub(crate) struct Shared {
     pub(crate) max_running: usize,
     pub(crate) running: Arc<Semaphore>,
     pub(crate) servers: Option<Arc<dyn ServerSource>>,
+}
+
+impl Shared {
+    /// The provider of a server. Fails with the reason why it cannot be granted.
+    pub(crate) fn server_provider(&self, namespace: &str) -> Result<Provider, RpcError> {
+        let found = self.servers.as_ref().and_then(|servers| servers.provider(namespace));
+        found.ok_or_else(|| {
+            let reports = self.servers.as_ref().map(|servers| servers.reports()).unwrap_or_default();
+            let problem = reports.iter().find(|report| report.namespace == namespace);
+            let reason = match problem.map(|report| report.problem.as_deref().unwrap_or("it is starting")) {
+                Some(problem) => problem.to_owned(),
+                None => "the configuration of the service has no such server".to_owned(),
+            };
+            RpcError::invalid(format!("params.providers: server {namespace:?} cannot be granted: {reason}"))
+        })
+    }
 }
 
 /// MCP servers, or other sources of providers, in the configuration of a service. Applications grant them by name.

@@ -5,8 +5,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use execbox::Provider;
 use execbox::events::ToolProgress;
+use execbox::{Provider, code_tool};
 use execbox_core::budget::Budget;
 use futures_util::FutureExt as _;
 use serde::Serialize;
@@ -17,8 +17,9 @@ use tokio::task::JoinSet;
 
 use crate::execution::{self, Answer, Control, Prepared};
 use crate::messages::{
-    AddProvider, Cancel, ConnectionUsage, Execute, Grants, Initialize, Initialized, Nothing, PROTOCOL_VERSION, Prewarm,
-    ProviderRef, RemoveProvider, ReportProgress, RunCode, ServerList, ServerState, Software, Terminate, ToolNames,
+    AddProvider, Cancel, CodeDescribed, ConnectionUsage, DescribeCode, Execute, Grants, Initialize, Initialized,
+    Nothing, PROTOCOL_VERSION, Prewarm, ProviderRef, RemoveProvider, ReportProgress, RunCode, ServerList, ServerState,
+    Software, Terminate, ToolNames,
 };
 use crate::outbox::Frame;
 use crate::peer::Peer;
@@ -30,11 +31,14 @@ use crate::service::{MAX_REQUEST_BYTES, Shared};
 use crate::tools;
 
 /// The methods that an application can call.
-pub(crate) const METHODS: &str = "initialize, add_provider, remove_provider, servers, execute, run_code, cancel, terminate, \
-    report_progress, prewarm, self_test, usage";
+pub(crate) const METHODS: &str = "initialize, add_provider, remove_provider, servers, describe_code, execute, run_code, cancel, \
+    terminate, report_progress, prewarm, self_test, usage";
 
 /// The most providers of a connection.
 const MAX_PROVIDERS: usize = 10_000;
+
+/// The length of the types that `describe_code` shows by default, in characters.
+const MAX_TYPE_CHARS: usize = 20_000;
 
 /// What a request costs beside its text, in bytes.
 const REQUEST_COST: usize = 8 << 10;
@@ -54,6 +58,12 @@ pub(crate) struct Session {
     /// The programs that run, and the answers that wait for room.
     turns: Arc<Semaphore>,
     usage: Arc<Mutex<ConnectionUsage>>,
+}
+
+/// A provider that was found, or the namespace of a server that may be starting.
+enum Granted {
+    Added(Provider),
+    Server(String),
 }
 
 /// The answer to a request that is answered at once, or `None` if a task answers it.
@@ -158,6 +168,7 @@ impl Session {
                 let Nothing {} = request.params()?;
                 self.servers(request)
             }
+            "describe_code" => self.describe_code(request),
             "execute" => self.execute(request),
             "run_code" => self.run_code(request),
             "cancel" => {
@@ -252,6 +263,31 @@ impl Session {
         })
     }
 
+    fn describe_code(&mut self, request: Request) -> Answered {
+        let DescribeCode { providers, timers, max_type_chars } = request.params()?;
+        let max_type_chars = max_type_chars.unwrap_or(MAX_TYPE_CHARS);
+        // Added providers are those of now; servers may still be starting.
+        let found = providers.iter().map(|reference| match reference {
+            ProviderRef::Added(number) => self.added_provider(*number).map(Granted::Added),
+            ProviderRef::Server(namespace) => Ok(Granted::Server(namespace.clone())),
+        });
+        let found = found.collect::<Result<Vec<_>, _>>()?;
+        let shared = Arc::clone(&self.shared);
+        self.begin(request, async move {
+            let has_servers = found.iter().any(|found| matches!(found, Granted::Server(_)));
+            if let (Some(servers), true) = (&shared.servers, has_servers) {
+                servers.settled().await;
+            }
+            let providers = found.into_iter().map(|found| match found {
+                Granted::Added(provider) => Ok(provider),
+                Granted::Server(namespace) => shared.server_provider(&namespace),
+            });
+            let providers = providers.collect::<Result<Vec<_>, _>>()?;
+            let description = code_tool::description(&providers, timers, max_type_chars);
+            Ok(CodeDescribed { description, input_schema: code_tool::input_schema() })
+        })
+    }
+
     fn execute(&mut self, request: Request) -> Answered {
         let mut params: Execute = request.params()?;
         let prepared = self.prepare(&request, params.take_grants())?;
@@ -275,28 +311,17 @@ impl Session {
     fn prepare(&self, request: &Request, grants: Grants) -> Result<Prepared, RpcError> {
         let id = request.execution_id();
         let shared = Arc::clone(&self.shared);
-        let providers = grants.providers.iter().map(|reference| self.find_provider(reference));
+        let providers = grants.providers.iter().map(|reference| match reference {
+            ProviderRef::Added(number) => self.added_provider(*number),
+            ProviderRef::Server(namespace) => shared.server_provider(namespace),
+        });
         let providers = providers.collect::<Result<Vec<_>, _>>()?;
         let (usage, turns) = (Arc::clone(&self.usage), Arc::clone(&self.turns));
         Prepared::new(id, shared, self.peer.clone(), usage, providers, turns, grants)
     }
 
-    fn find_provider(&self, reference: &ProviderRef) -> Result<Provider, RpcError> {
-        match reference {
-            ProviderRef::Added(number) => self.providers.get(number).cloned().ok_or_else(|| unknown_provider(*number)),
-            ProviderRef::Server(namespace) => {
-                let found = self.shared.servers.as_ref().and_then(|servers| servers.provider(namespace));
-                found.ok_or_else(|| {
-                    let reports = self.shared.servers.as_ref().map(|servers| servers.reports()).unwrap_or_default();
-                    let problem = reports.iter().find(|report| report.namespace == *namespace);
-                    let reason = match problem.map(|report| report.problem.as_deref().unwrap_or("it is starting")) {
-                        Some(problem) => problem.to_owned(),
-                        None => "the configuration of the service has no such server".to_owned(),
-                    };
-                    RpcError::invalid(format!("params.providers: server {namespace:?} cannot be granted: {reason}"))
-                })
-            }
-        }
+    fn added_provider(&self, number: u64) -> Result<Provider, RpcError> {
+        self.providers.get(&number).cloned().ok_or_else(|| unknown_provider(number))
     }
 
     /// Begins a task that answers with what `work` results in, unless it is cancelled before.

@@ -29,7 +29,7 @@ async fn conversations_go_as_they_are_written() {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
-    assert_eq!(count, 6);
+    assert_eq!(count, 7);
 }
 
 /// The schema of the document is the one that the types have.

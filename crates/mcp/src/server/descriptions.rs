@@ -2,24 +2,12 @@
 
 use std::sync::Arc;
 
-use execbox::Provider;
-use execbox::declarations::ToolSignature;
+use execbox::{Provider, code_tool};
 use rmcp::model::{JsonObject, Tool};
 use serde_json::{Value as Json, json};
 
 use super::catalog::Catalog;
 use super::{Layout, ServerOptions, Unavailability, UnavailableNamespace, finder, missing, state};
-
-/// How to write code for this server.
-const HOW_TO: &str = "Write the body of an async function in JavaScript or TypeScript: `await` tools, compute, and \
-    `return` a JSON value. Tools are async functions in namespaces and take one object: `const r = await \
-    ns.tool({ key: 1 })`. A failed call throws an error. Run independent calls with `Promise.all`. `console.log` output \
-    is returned.";
-
-/// What code has, without and with timers.
-const NO_TIMERS: &str = " There are no imports, network, files or timers, only the tools. Return only what you need.";
-const TIMERS: &str =
-    " There are no imports, network or files, only the tools and `setTimeout`. Return only what you need.";
 
 /// Added if code can search.
 const FINDER: &str = " Code can search, too: `await tools.search(\"words\")`, `await tools.describe(\"ns.tool\")`.";
@@ -157,7 +145,7 @@ pub(super) fn execute_tool(options: &ServerOptions, catalog: &Catalog, has_state
     let kept = kept(options, catalog, has_state);
     tool_with_code(
         &options.execute_name,
-        find + HOW_TO + timers(options) + finder(catalog) + &kept + envelope(catalog),
+        find + &code_tool::how_to(options.timers) + finder(catalog) + &kept + envelope(catalog),
         options,
     )
 }
@@ -169,18 +157,18 @@ pub(super) fn code_tool(
     has_state: bool,
 ) -> Tool {
     let (finder, kept, envelope) = (finder(catalog), kept(options, catalog, has_state), envelope(catalog));
-    let timers = timers(options);
+    let how_to = code_tool::how_to(options.timers);
     let tools = match missing::names(missing, |state| state == Unavailability::Starting) {
         starting if starting.is_empty() => "Available tools:".to_owned(),
         starting => format!("Servers that are starting: {starting}. Available tools of the others:"),
     };
-    let head = format!("Runs code that calls tools. {HOW_TO}{timers}{finder}{kept}{envelope} {tools}\n");
+    let head = format!("Runs code that calls tools. {how_to}{finder}{kept}{envelope} {tools}\n");
     let max = options.max_type_chars().saturating_sub(head.chars().count());
-    tool_with_code(&options.code_name, head + &types(catalog.providers(), max, &full_signatures(options)), options)
-}
-
-fn timers(options: &ServerOptions) -> &'static str {
-    if options.timers { TIMERS } else { NO_TIMERS }
+    tool_with_code(
+        &options.code_name,
+        head + &code_tool::types(catalog.providers(), max, &full_signatures(options)),
+        options,
+    )
 }
 
 /// How code searches, unless a provider has the name of the namespace.
@@ -214,57 +202,6 @@ fn full_signatures(options: &ServerOptions) -> String {
         Layout::Single | Layout::Passthrough => String::new(),
         Layout::Both | Layout::Split => format!(" (full signatures: {})", options.search_name),
     }
-}
-
-/// The types of all tools if they fit into `max` characters, otherwise their names and parameters, otherwise as many
-/// names as fit. `hint` states where the rest is.
-fn types(providers: &[Provider], max: usize, hint: &str) -> String {
-    let whole: usize = providers.iter().map(|provider| provider.types().chars().count() + 1).sum();
-    if whole <= max {
-        return providers.iter().map(Provider::types).collect::<Vec<_>>().join("\n");
-    }
-    let calls = listed(providers, max, |tool| format!("{}({})", tool.safe_name, parameters(tool)));
-    if let (text, 0) = calls {
-        return format!("Names and parameters only{hint}:\n{text}");
-    }
-    let (text, missing) = listed(providers, max, |tool| tool.safe_name.to_owned());
-    let more = if missing > 0 { format!("\n… and {missing} more tools") } else { String::new() };
-    format!("Names only{hint}:\n{text}{more}")
-}
-
-/// A line for each provider, and the number of tools that do not fit into `max` characters.
-fn listed(providers: &[Provider], max: usize, show: impl Fn(&ToolSignature<'_>) -> String) -> (String, usize) {
-    let (mut text, mut missing) = (String::new(), 0);
-    for provider in providers {
-        for (at, tool) in provider.signatures().enumerate() {
-            let name = match at {
-                0 => format!("\n{}: {}", provider.name(), show(&tool)),
-                _ => format!(", {}", show(&tool)),
-            };
-            // The rest is reserved for the line with the number of missing tools.
-            if text.len() + name.len() + RESERVED > max {
-                missing += 1;
-            } else {
-                text += &name;
-            }
-        }
-    }
-    (text, missing)
-}
-
-/// The names of parameters, as `a, b?`; only those that are identifiers.
-fn parameters(tool: &ToolSignature<'_>) -> String {
-    let Some(input) = tool.input else { return String::new() };
-    let required = |name: &str| {
-        let required = input.get("required").and_then(Json::as_array);
-        required.is_some_and(|names| names.iter().take(MAX_PARAMETERS).any(|required| required == name))
-    };
-    let is_identifier =
-        |name: &&String| name.len() <= MAX_NAME && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_');
-    let names = input.get("properties").and_then(Json::as_object).into_iter().flat_map(|all| all.keys());
-    let names = names.take(MAX_PARAMETERS).filter(is_identifier);
-    let marked = names.map(|name| format!("{name}{}", if required(name) { "" } else { "?" }));
-    marked.collect::<Vec<_>>().join(", ")
 }
 
 /// The names, as far as they fit into `max` bytes, and how many there are more.
@@ -359,10 +296,3 @@ fn object(schema: Json) -> Arc<JsonObject> {
 
 /// The maximum length of the list of namespaces, in bytes.
 const MAX_NAMESPACES: usize = 600;
-
-/// Characters reserved for the lines around a list of tools.
-const RESERVED: usize = 128;
-
-/// The maximum number of parameters that are listed per tool, and the maximum length of their names, in bytes.
-const MAX_PARAMETERS: usize = 16;
-const MAX_NAME: usize = 40;

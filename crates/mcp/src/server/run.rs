@@ -6,23 +6,23 @@ use std::iter;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use execbox::code_tool::{Answer, Outline};
 use execbox::policy::{Policy, Questions};
 use execbox::{CancellationToken, ExecuteRequest, ExecuteResult};
-use execbox_core::text::{Keep, escape, escape_json};
 use http::request::Parts;
 use rmcp::model::{CallToolResult, ContentBlock, LoggingMessageNotificationParam, MetaObject, ProtocolVersion};
 use rmcp::service::{RequestContext, RoleServer};
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Map, json};
 use tokio::sync::mpsc;
 
 use super::approvals::{ApprovedTools, ClientUser};
 use super::progress::{Recipient, Reporting};
-use super::results::{self, Results};
+use super::results::Results;
 use super::{CodeServer, ServerOptions, media};
 use crate::Secrets;
 use crate::clients::{Channel, Client, LogSink, Offers, Origin};
 use crate::open_requests::OpenRequests;
-use crate::text::{make_visible, shown, truncate};
+use crate::text::shown;
 use crate::trace;
 
 /// The client that runs a program, and how it is reached.
@@ -156,17 +156,35 @@ pub(super) fn tool_result(
         _ => None,
     };
     secrets.redact_result(&mut result);
-    let is_ok = result.is_ok();
-    let mut shown = Shown::new(&mut result, max, |shown| results.keep(whole.unwrap_or(shown)));
-    if let Some(note) = note {
-        shown.text += &format!("\n\n({note})");
-        shown.omitted.insert("note".to_owned(), note.into());
+    if let Err(error) = &mut result.outcome {
+        error.message = shown(std::mem::take(&mut error.message), max);
     }
-    let content = iter::once(ContentBlock::text(shown.text)).chain(media).collect();
-    let mut answer = if is_ok { CallToolResult::success(content) } else { CallToolResult::error(content) };
+    let mut handle = None;
+    let keep = || {
+        let value = whole.or_else(|| result.outcome.as_ref().ok()?.clone())?;
+        handle = results.keep(value);
+        handle.as_ref().map(|handle| format!("await results.get(\"{handle}\")"))
+    };
+    let shown = Answer::keeping(&result, max, LOG_OPTIONS, keep);
+    (result.logs, result.dropped_logs) = (shown.logs, shown.dropped_logs);
+    let (mut text, mut omitted) = (shown.text, Map::new());
+    if let Some(Outline { characters, text: outline, .. }) = shown.outline {
+        let mut truncated = json!({ "characters": characters, "outline": outline });
+        if let Some(handle) = handle {
+            truncated["handle"] = handle.into();
+        }
+        omitted.insert("truncated".to_owned(), truncated);
+        result.outcome = Ok(None);
+    }
+    if let Some(note) = note {
+        text += &format!("\n\n({note})");
+        omitted.insert("note".to_owned(), note.into());
+    }
+    let content = iter::once(ContentBlock::text(text)).chain(media).collect();
+    let mut answer = if result.is_ok() { CallToolResult::success(content) } else { CallToolResult::error(content) };
     let mut structured = serde_json::to_value(&result).unwrap_or_default();
     let usage = structured.as_object_mut().and_then(|result| {
-        result.extend(shown.omitted);
+        result.extend(omitted);
         result.remove("usage")
     });
     answer.structured_content = Some(structured);
@@ -174,109 +192,8 @@ pub(super) fn tool_result(
     answer
 }
 
-/// A result as a model reads it.
-struct Shown {
-    text: String,
-    /// The members of the structured content that describe omitted parts, `truncated`, and `note`.
-    omitted: Map<String, Json>,
-}
-
-impl Shown {
-    /// Shows the result and then the log, of which at least a quarter of `max` characters is kept. Removes omitted parts from
-    /// `result`. `keep` keeps a result that is too large, and returns its handle.
-    fn new(result: &mut ExecuteResult, max: usize, keep: impl FnOnce(Json) -> Option<String>) -> Self {
-        let mut omitted = Map::new();
-        result.logs.iter_mut().for_each(make_visible);
-        let log_chars = result.logs.iter().map(|line| line.chars().count() + 1).sum::<usize>();
-        let mut text = match &mut result.outcome {
-            Ok(None) => "(no result; use `return`, and `await` for calls)".to_owned(),
-            Ok(Some(value)) => {
-                let room = max.saturating_sub(log_chars.min(max / 4));
-                let text = if let Json::String(text) = &*value { text.clone() } else { value.to_string() };
-                let is_long = |text: &str| text.chars().nth(room).is_some();
-                let visible = (!is_long(&text)).then(|| match value {
-                    Json::String(_) => escape(&text, Keep::Lines).into_owned(),
-                    _ => escape_json(&text, Keep::Joiners).into_owned(),
-                });
-                if let Some(visible) = visible.filter(|visible| !is_long(visible)) {
-                    visible
-                } else {
-                    let (text, truncated) = too_large(std::mem::take(value), text, max / 2, keep);
-                    omitted.insert("truncated".to_owned(), truncated);
-                    result.outcome = Ok(None);
-                    text
-                }
-            }
-            Err(error) => {
-                error.message = shown(std::mem::take(&mut error.message), max);
-                truncate(error.to_string(), max)
-            }
-        };
-        if let Some(calls) = result.unawaited_text() {
-            text += &format!("\n\n({calls})");
-        }
-        if !result.logs.is_empty() || result.dropped_logs > 0 {
-            let room = max.saturating_sub(text.chars().count()).max(max / 4);
-            let cut = keep_lines(&mut result.logs, room);
-            result.dropped_logs = result.dropped_logs.saturating_add(cut as u64);
-            text += "\n\nLogs:";
-            result.logs.iter().for_each(|line| text.extend(["\n", line]));
-            if result.dropped_logs > 0 {
-                let lines = if result.dropped_logs == 1 { "line" } else { "lines" };
-                let remedy = if cut > 0 { NO_ROOM } else { LOG_OPTIONS };
-                text += &format!("\n… {} more {lines}{remedy}", result.dropped_logs);
-            }
-        }
-        Self { text, omitted }
-    }
-}
-
-/// The text for a result that is too large to show, and its replacement in the structured content. Keeps the result.
-fn too_large(value: Json, text: String, max: usize, keep: impl FnOnce(Json) -> Option<String>) -> (String, Json) {
-    let characters = text.chars().count();
-    let outline = match &value {
-        Json::String(_) => shown(text, max),
-        value => truncate(escape_json(&results::outline(value, max), Keep::Joiners).into_owned(), max),
-    };
-    let Some(handle) = keep(value) else {
-        let text = format!("{outline}\n\n(the result has {characters} characters: return less)");
-        return (text, json!({ "characters": characters, "outline": outline }));
-    };
-    let text = format!(
-        "{outline}\n\n(this is an outline: the result has {characters} characters. Later code can read it: \
-         `await results.get(\"{handle}\")`)"
-    );
-    (text, json!({ "characters": characters, "outline": outline, "handle": handle }))
-}
-
-/// Keeps the first lines, of at most `max` characters together, and at least the beginning of the first one. Returns how
-/// many lines are dropped.
-fn keep_lines(lines: &mut Vec<String>, max: usize) -> usize {
-    let mut room = max;
-    let whole = lines.iter().take_while(|line| {
-        let length = line.chars().count() + 1;
-        let fits = length <= room;
-        room -= if fits { length } else { 0 };
-        fits
-    });
-    let whole = whole.count();
-    let dropped = lines.len() - whole;
-    if let Some(next) = lines.get_mut(whole)
-        && whole == 0
-    {
-        *next = truncate(std::mem::take(next), room);
-        lines.truncate(1);
-        return dropped - 1;
-    }
-    lines.truncate(whole);
-    dropped
-}
-
 /// Which options of the gateway keep more lines of a log.
 const LOG_OPTIONS: &str = " (the gateway keeps more with `--max-log-lines` and `--max-log-chars`)";
-
-/// The remedy for a log that fills its room in the answer, of which no option shows more.
-const NO_ROOM: &str = " (the answer has no room for more: print less, or return the data)";
 
 /// The key of [`ExecuteResult::usage`] in `_meta`.
 const USAGE: &str = "execbox/usage";
