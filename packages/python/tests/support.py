@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 import unittest
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import execbox  # noqa: E402
 
 BINARY = os.environ.get("EXECBOX_BIN") or str(PACKAGE.parent.parent / "target" / "debug" / "execbox")
 os.environ["EXECBOX_BIN"] = BINARY
+logging.getLogger("asyncio").setLevel(logging.ERROR)  # which reports slow steps in tests
 
 
 class ExecutorTest(unittest.IsolatedAsyncioTestCase):
@@ -39,6 +42,32 @@ class ExecutorTest(unittest.IsolatedAsyncioTestCase):
         """The value of a script, which succeeds."""
         result = await self.box.run(code, **{"timeout": 60, **options})
         return result.raise_for_error().value
+
+    async def check_cancellation(
+        self, begin: Callable[[Callable[[], Awaitable[None]]], Coroutine[Any, Any, Any]]
+    ) -> None:
+        """Cancels work that waits for a function, which `begin` is given. The function and the program end."""
+        started, ended = asyncio.Event(), asyncio.Event()
+
+        async def hang() -> None:
+            """Hangs."""
+            started.set()
+            try:
+                await asyncio.sleep(3600)
+            finally:
+                ended.set()
+
+        work = asyncio.create_task(begin(hang))
+        waiting = asyncio.create_task(started.wait())
+        await asyncio.wait([work, waiting], return_when=asyncio.FIRST_COMPLETED)
+        if work.done():
+            waiting.cancel()
+            self.fail(f"it has not called the function: {work.result()}")
+        work.cancel()
+        with self.assertRaises(asyncio.CancelledError):
+            await work
+        await ended.wait()
+        await self.ended()
 
     async def ended(self) -> None:
         """Waits until no program runs."""

@@ -14,6 +14,7 @@ PAGE = PACKAGE.parent.parent / "docs" / "python-api.md"
 SOURCE = PACKAGE / "src" / "execbox"
 SECTIONS = {
     "Executors": ["Executor", "SyncExecutor", "ExecutorOptions", "Server", "Check", "TotalUsage"],
+    "Tools for models": ["CodeTool", "SyncCodeTool", "CodeToolOptions"],
     "Options": ["Options", "ScriptOptions", "CodeOptions", "Limits", "Control"],
     "Tools": ["Tools", "tool", "Tool", "Provider", "Call", "Effect", "mcp_tools"],
     "Policies": ["Rule", "Question", "Answer"],

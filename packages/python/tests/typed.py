@@ -63,9 +63,12 @@ async def main() -> None:
         run = await box.run_code("export default load", globals={"load": list_orders}, function="default", report=True)
         first: execbox.LogCall = run.logs[0]
         types: str = await box.types(tools)
-        print(value, logs, error, calls, first.level, types)
+        tool = await box.code_tool(tools, name="run", timeout=5, max_text_chars=1000, servers=["github"])
+        text: str | None = (await tool.run("1 + 1")).text
+        print(value, logs, error, calls, first.level, types, tool.description, tool.input_schema, text)
 
 
 def without_asyncio() -> int:
     with execbox.SyncExecutor() as box:
+        print(box.code_tool({"shop": [list_orders]}).run("1").text)
         return box.run("1 + 1", timeout=1).usage.calls

@@ -18,9 +18,21 @@
 
 from typing import TYPE_CHECKING, Any
 
+from ._code_tool import CodeTool, SyncCodeTool
 from ._executor import Check, Executor, ExecutorOptions, Server, TotalUsage
 from ._mcp import mcp_tools
-from ._options import Answer, CodeOptions, Control, EventType, Limits, Options, Question, Rule, ScriptOptions
+from ._options import (
+    Answer,
+    CodeOptions,
+    CodeToolOptions,
+    Control,
+    EventType,
+    Limits,
+    Options,
+    Question,
+    Rule,
+    ScriptOptions,
+)
 from ._results import CodeResult, LogCall, Result, Usage
 from ._sync import SyncExecutor
 from ._tools import Call, Effect, Provider, Tool, Tools, tool
@@ -55,6 +67,8 @@ __all__ = [
     "Check",
     "CodeOptions",
     "CodeResult",
+    "CodeTool",
+    "CodeToolOptions",
     "Control",
     "Effect",
     "ErrorValue",
@@ -82,6 +96,7 @@ __all__ = [
     "Server",
     "ServiceEnded",
     "ServiceError",
+    "SyncCodeTool",
     "SyncExecutor",
     "Tagged",
     "Tool",

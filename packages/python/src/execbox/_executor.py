@@ -9,10 +9,24 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar
 
 from ._binary import find
-from ._options import CodeOptions, ScriptOptions, check, code_params, script_params, size
+from ._code_tool import CodeTool
+from ._options import (
+    CodeOptions,
+    CodeToolOptions,
+    ScriptOptions,
+    check,
+    check_options,
+    check_tools,
+    code_params,
+    code_tool_params,
+    repeatable,
+    script_params,
+    size,
+)
+from ._plain import write
 from ._results import CodeResult, Result, code_result
 from ._session import Execution, Session
-from ._tools import Tools, named_provider
+from ._tools import Tools, as_provider, named_provider
 from ._values import decoder, encode
 from .errors import ExecutorClosed
 
@@ -187,6 +201,21 @@ class Executor:
         """The TypeScript declarations of tools, for the prompt of a model."""
         session = await self._ready()
         return await session.types([named_provider(name, each) for name, each in tools.items()])
+
+    async def code_tool(self, tools: Tools, /, **options: Unpack[CodeToolOptions]) -> CodeTool:
+        """A tool with which a model runs scripts that call `tools`, for any framework of agents.
+
+        The options are those of `run`, for each script; `max_text_chars` is 24 000 by default.
+        """
+        check_options(options, "code_tool")
+        check_tools(tools)
+        options = repeatable(options)
+        granted = {name: as_provider(name, each) for name, each in tools.items()}
+        session = await self._ready()
+        async with session.granted([each._named(name) for name, each in granted.items()]) as numbers:
+            params = write(code_tool_params(options, numbers))
+            described, _ = await session.service.request("describe_code", params)
+        return CodeTool(self, granted, described, options)
 
     async def servers(self) -> list[Server]:
         """The MCP servers of the executor. Waits until each is ready or has failed."""

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, cast, get_args
 
 from ._tools import Effect, Tools
 
@@ -149,6 +149,18 @@ class ScriptOptions(Options, total=False):
     """Whether the script has `Intl`, `TextEncoder`, `TextDecoder`, `atob`, `btoa` and `self`. Default: true."""
     timers: bool
     """Whether the script has timers, such as `setTimeout`. Default: false."""
+    max_text_chars: int
+    """The length of `text` in the result, in characters. Default: there is no `text`."""
+
+
+class CodeToolOptions(ScriptOptions, total=False):
+    """The options of `code_tool`: those of `run`, for each script, and how models see the tool."""
+
+    name: str
+    """The name of the tool. Default: `run_code`."""
+    max_type_chars: int
+    """The length of the types in the description, in characters: if all do not fit, names and parameters are shown, or else as
+    many names as fit. Default: 20 000."""
 
 
 class CodeOptions(Options, total=False):
@@ -174,9 +186,21 @@ class CodeOptions(Options, total=False):
 
 _SIZE = r"(?i)\s*(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?\s*"
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
-_SCRIPT = {"wait_for_calls": "waitForCalls", "common_globals": "commonGlobals", "timers": "timers"}
+_SCRIPT = {
+    "wait_for_calls": "waitForCalls",
+    "common_globals": "commonGlobals",
+    "timers": "timers",
+    "max_text_chars": "maxTextChars",
+}
 _SCRIPT_OPTIONS = frozenset(ScriptOptions.__annotations__) | frozenset(Options.__annotations__)
 _CODE_OPTIONS = frozenset(CodeOptions.__annotations__) | frozenset(Options.__annotations__)
+_TOOL_OPTIONS = (_SCRIPT_OPTIONS | frozenset(CodeToolOptions.__annotations__)) - {"tools", "control"}
+_OPTIONS = {
+    "run": _SCRIPT_OPTIONS,
+    "run_code": _CODE_OPTIONS,
+    "code_tool": _TOOL_OPTIONS,
+    "SandboxProvider": frozenset(Options.__annotations__) - {"control"},
+}
 
 
 def size(value: int | str) -> int:
@@ -205,7 +229,12 @@ def check(source: str, options: Mapping[str, Any], of: Literal["run", "run_code"
     """Fails with `TypeError` if there is no such option, or the source is no text."""
     if not isinstance(source, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"{of}() takes a program as a str, not {type(source).__name__}")
-    known = _SCRIPT_OPTIONS if of == "run" else _CODE_OPTIONS
+    check_options(options, of)
+
+
+def check_options(options: Mapping[str, Any], of: str) -> None:
+    """Fails with `TypeError` if `of` has no such option."""
+    known = _OPTIONS[of]
     for name in options:
         if name not in known:
             import difflib
@@ -213,11 +242,14 @@ def check(source: str, options: Mapping[str, Any], of: Literal["run", "run_code"
             near = difflib.get_close_matches(name, known, 1)
             hint = f"; did you mean {near[0]}?" if near else f"; expected one of {', '.join(sorted(known))}"
             raise TypeError(f"{of}() has no option {name!r}{hint}")
-    tools = options.get("tools")
-    if tools is not None and not isinstance(tools, Mapping):
-        raise TypeError(f'tools must be a mapping such as {{"shop": [list_orders]}}, not {type(tools).__name__}')
+    check_tools(options.get("tools"))
     if isinstance(options.get("servers"), str):
         raise TypeError("servers must be a list of namespaces, not str")
+
+
+def check_tools(tools: Any) -> None:
+    if tools is not None and not isinstance(tools, Mapping):
+        raise TypeError(f'tools must be a mapping such as {{"shop": [list_orders]}}, not {type(tools).__name__}')
 
 
 def grants(options: Mapping[str, Any], providers: Sequence[int], of: Literal["run", "run_code"]) -> dict[str, Any]:
@@ -264,6 +296,19 @@ def script_params(code: str, options: Mapping[str, Any], providers: Sequence[int
             for name, code in functions.items()
         ]
     return params
+
+
+def repeatable(options: CodeToolOptions) -> CodeToolOptions:
+    """Options that can be read for each script, also if some were iterators."""
+    given = cast(Mapping[str, Any], options)
+    lists = {name: list(given[name]) for name in ("servers", "policy", "events") if given.get(name) is not None}
+    return cast(CodeToolOptions, {**given, **lists})
+
+
+def code_tool_params(options: Mapping[str, Any], providers: Sequence[int]) -> dict[str, Any]:
+    """The parameters of `describe_code`."""
+    params = {"timers": options.get("timers"), "maxTypeChars": options.get("max_type_chars")}
+    return {"providers": [*providers, *options.get("servers", ())], **_without_none(params)}
 
 
 def code_params(

@@ -80,12 +80,15 @@ class Result(_Outcome):
 
     logs: list[str]
     """The lines of the console."""
+    text: str | None
+    """What a model reads: the value or the error, the log, and what is missing of them. `None` without `max_text_chars`."""
 
     def __init__(self, json: Mapping[str, Any]) -> None:
         error = json.get("error")
         failure = error and _error(error, error["code"], error.get("stack"), error.get("position"))
         super().__init__(json, json.get("result"), failure)
         self.logs = json["logs"]
+        self.text = json.get("text")
 
     def raise_for_error(self) -> Result:
         """Returns the result, or raises its error if the program failed."""

@@ -8,8 +8,9 @@ import threading
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ._code_tool import SyncCodeTool
 from ._executor import Check, Executor, ExecutorOptions, Server, TotalUsage
-from ._options import CodeOptions, ScriptOptions
+from ._options import CodeOptions, CodeToolOptions, ScriptOptions
 from ._results import CodeResult, Result
 from ._tools import Tools
 from .errors import ExecutorClosed
@@ -47,6 +48,10 @@ class SyncExecutor:
     def types(self, tools: Tools) -> str:
         """The TypeScript declarations of tools: see `Executor.types`."""
         return self._wait(self._executor.types(tools))
+
+    def code_tool(self, tools: Tools, /, **options: Unpack[CodeToolOptions]) -> SyncCodeTool:
+        """A tool with which a model runs scripts: see `Executor.code_tool`."""
+        return SyncCodeTool(self, self._wait(self._executor.code_tool(tools, **options)))
 
     def servers(self) -> list[Server]:
         """The MCP servers: see `Executor.servers`."""

@@ -218,13 +218,18 @@ Tools = Mapping[str, Provider | Iterable[Tool | Callable[..., Any]]]
 
 def named_provider(name: str, provider: Provider | Iterable[Tool | Callable[..., Any]]) -> NamedProvider:
     """Reads the tools of a provider. Fails with `TypeError` if one is none."""
+    return as_provider(name, provider)._named(name)
+
+
+def as_provider(name: str, provider: Provider | Iterable[Tool | Callable[..., Any]]) -> Provider:
+    """A provider that can be granted again and again. Fails with `TypeError` if a tool is none."""
     if isinstance(provider, Provider):
-        return provider._named(name)
+        return provider
     if isinstance(provider, (str, Mapping)) or not hasattr(provider, "__iter__"):
         raise TypeError(
             f"the tools of {name!r} must be a list of functions and tools, or a Provider, not {type(provider).__name__}"
         )
-    return Provider(provider)._named(name)
+    return Provider(provider)
 
 
 # A tool refers to its function: only functions that stay, as members of their module, are keys.
