@@ -4,10 +4,17 @@
 export function checkMembers(object: object, known: string[], of: string, kind = "member"): void {
   const unknown = Object.keys(object).find((name) => !known.includes(name) && (object as any)[name] !== undefined);
   if (unknown === undefined) return;
-  const far = (name: string) => distance(name.toLowerCase(), unknown.slice(0, 100).toLowerCase());
-  const near = known.reduce((a, b) => (far(b) < far(a) ? b : a));
-  const hint = far(near) <= 2 ? `did you mean ${near}?` : `expected one of ${known.join(", ")}`;
+  const near = nearest(unknown, known);
+  const hint = near ? `did you mean ${near}?` : `expected one of ${known.join(", ")}`;
   throw new TypeError(`${of} has no ${kind} ${unknown}; ${hint}`);
+}
+
+/** The name that was probably meant: at most two letters differ. */
+export function nearest(unknown: string, known: string[]): string | undefined {
+  const far = (name: string) => distance(name.toLowerCase(), unknown.toLowerCase());
+  const near = known.filter(({ length }) => length < 100 && Math.abs(length - unknown.length) <= 2);
+  const [best] = near.map((name) => [name, far(name)] as const).sort(([, a], [, b]) => a - b);
+  return best && best[1] <= 2 ? best[0] : undefined;
 }
 
 /** How many letters must be inserted, removed, replaced or exchanged with the next to make one word of the other. */

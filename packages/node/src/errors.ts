@@ -153,8 +153,8 @@ function stack(error: ProgramError): string {
   return `ProgramError: ${error}${frames.join("")}`;
 }
 
-/** Sets the name of a class of errors, as the classes of the language have it. */
-function named(error: { prototype: Error }, name: string): void {
+/** Sets the name of a class of errors, as the classes of the language have it. @internal */
+export function named(error: { prototype: Error }, name: string): void {
   Object.defineProperty(error.prototype, "name", { value: name, writable: true, configurable: true });
 }
 

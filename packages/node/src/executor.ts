@@ -3,14 +3,16 @@
 
 import { findBinary } from "./binary.js";
 import { checkMembers, isRecord, nameOfType } from "./checks.js";
+import type { CodeTool, CodeToolOptions } from "./code-tool.js";
 import { ExecutorClosedError } from "./errors.js";
 import { type Execution, RunningExecution } from "./execution.js";
+import { toJson } from "./lines.js";
 import {
   bytes,
   type CodeOptions,
   check,
   codeParams,
-  type Options,
+  codeToolOptions,
   type ScriptOptions,
   scriptParams,
 } from "./options.js";
@@ -106,12 +108,8 @@ export class Executor implements AsyncDisposable {
   run<Value = unknown>(code: string, options: ScriptOptions = {}): Execution<Result<Value>> {
     return new RunningExecution(options, async (execution) => {
       check(code, options, "run");
-      const { result } = await this.execute(execution, "execute", options, (numbers) =>
-        scriptParams(code, options, numbers),
-      );
-      const read = scriptResult(result, execution.droppedEvents);
-      execution.explain(read.error);
-      return read as Result<Value>;
+      const { result } = await this.execute(execution, "execute", (numbers) => scriptParams(code, options, numbers));
+      return this.readScript(execution, result) as Result<Value>;
     });
   }
 
@@ -125,7 +123,7 @@ export class Executor implements AsyncDisposable {
     return new RunningExecution(options, async (execution) => {
       check(source, options, "runCode");
       ignoreRejections(options);
-      const { result, attachments } = await this.execute(execution, "run_code", options, (numbers, attachments) =>
+      const { result, attachments } = await this.execute(execution, "run_code", (numbers, attachments) =>
         codeParams(source, options, numbers, (value) => encode(value, execution, attachments)),
       );
       const read = codeResult(result, decoder(execution, attachments), execution.droppedEvents);
@@ -137,20 +135,53 @@ export class Executor implements AsyncDisposable {
   private async execute(
     execution: RunningExecution<any>,
     method: string,
-    options: Options,
     params: (numbers: number[], attachments: Uint8Array[]) => object,
+    given?: NamedProvider[],
   ): Promise<Answer> {
-    const { signal } = options;
+    const { signal, tools } = execution.options;
     const abort = () => execution.fail(signal!.reason);
     if (signal?.aborted) throw signal.reason;
     signal?.addEventListener("abort", abort, { once: true });
     try {
-      const providers = await namedProviders(options.tools ?? {});
+      const providers = given ?? (await namedProviders(tools ?? {}));
       const session = await this.ready();
       return await session.execute(execution, method, providers, params);
     } finally {
       signal?.removeEventListener("abort", abort);
     }
+  }
+
+  private readScript(execution: RunningExecution<any>, json: any): Result {
+    const read = scriptResult(json, execution.droppedEvents);
+    execution.explain(read.error);
+    return read;
+  }
+
+  // ---- Tools for models ------------------------------------------------------------------------------------------------
+
+  /**
+   * A tool with which a model runs code that calls these tools. Waits for the MCP servers among `servers`.
+   *
+   * The tools are read once, and the options hold for each program. Functions are called in the asynchronous context of the call of
+   * `run` of the tool.
+   */
+  async codeTool(tools: Tools, options: CodeToolOptions = {}): Promise<CodeTool> {
+    const { name, maxTypeChars, script } = codeToolOptions(tools, options);
+    const providers = await namedProviders(tools);
+    const session = await this.ready();
+    const { description, inputSchema } = await session.granted(providers, async (added) => {
+      const granted = [...added.map(({ number }) => number), ...(script.servers ?? [])];
+      const params = { providers: granted, timers: script.timers, maxTypeChars };
+      return (await session.service.request("describe_code", toJson(params))).result;
+    });
+    const run: CodeTool["run"] = (code, given = {}) =>
+      new RunningExecution({ ...script, signal: given?.signal }, async (execution) => {
+        check(code, given, "CodeTool.run");
+        const params = (numbers: number[]) => scriptParams(code, script, numbers);
+        const { result } = await this.execute(execution, "execute", params, providers);
+        return this.readScript(execution, result) as Result<any> & { text: string };
+      });
+    return Object.freeze({ name, description, inputSchema, run });
   }
 
   // ---- Descriptions ----------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@
  * ```
  */
 
+export type { CodeTool, CodeToolOptions } from "./code-tool.js";
 export {
   BinaryNotFoundError,
   ExecboxError,

@@ -1,6 +1,7 @@
 /** The options of an execution, and their form in messages. */
 
 import { checkMembers, isRecord, nameOfType } from "./checks.js";
+import type { CodeToolOptions } from "./code-tool.js";
 import { EVENT_TYPES, type EventType } from "./events.js";
 import type { Effect, Tools } from "./tools.js";
 
@@ -94,6 +95,8 @@ export interface ScriptOptions extends Options {
   commonGlobals?: boolean;
   /** Whether the script has timers, such as `setTimeout`. Default: false. */
   timers?: boolean;
+  /** The length of `text` in the result, in characters. Default: there is no `text`. */
+  maxTextChars?: number;
 }
 
 /** The options of `runCode`. */
@@ -117,24 +120,28 @@ export interface CodeOptions extends Options {
 }
 
 const OPTIONS = ["tools", "servers", "timeout", "memory", "limits", "policy", "approve", "events", "signal"];
+const SCRIPT = ["functions", "waitForCalls", "commonGlobals", "timers", "maxTextChars"];
 const KNOWN = {
-  run: [...OPTIONS, "functions", "waitForCalls", "commonGlobals", "timers"],
+  run: [...OPTIONS, ...SCRIPT],
   runCode: [...OPTIONS, "function", "args", "imports", "modules", "globals", "language", "filename", "report"],
+  codeTool: [
+    ...["name", "maxTypeChars"],
+    ...OPTIONS.filter((name) => !["tools", "signal", "events"].includes(name)),
+    ...SCRIPT,
+  ],
+  "CodeTool.run": ["signal"],
 };
 
 /** Fails with a `TypeError` if there is no such option, the source is no text, or an option cannot be what it is. @internal */
 export function check(source: unknown, options: unknown, of: keyof typeof KNOWN): void {
   if (typeof source !== "string") throw new TypeError(`${of}() takes a program as a string, not ${nameOfType(source)}`);
+  checkOptions(options, of);
+}
+
+function checkOptions(options: unknown, of: keyof typeof KNOWN): asserts options is Record<string, any> {
   if (!isRecord(options)) throw new TypeError(`the options of ${of}() must be an object, not ${nameOfType(options)}`);
   checkMembers(options, KNOWN[of], `${of}()`, "option");
-  for (const [name, what] of Object.entries(KINDS)) {
-    const value = options[name];
-    if (value == null || (name === "events" && value === true)) continue;
-    const isList = typeof value === "object" && Symbol.iterator in value;
-    const fits =
-      name === "args" ? Array.isArray(value) : what.startsWith("a list") ? isList : isRecord(value) && !isList;
-    if (!fits) throw new TypeError(`${name} must be ${what}, not ${nameOfType(value)}`);
-  }
+  checkKinds(options);
   for (const name of ["imports", "functions"]) {
     for (const [key, members] of Object.entries(options[name] ?? {})) {
       if (!isRecord(members)) throw new TypeError(`${name}.${key} must be an object, not ${nameOfType(members)}`);
@@ -143,6 +150,17 @@ export function check(source: unknown, options: unknown, of: keyof typeof KNOWN)
   const { signal } = options as Options;
   if (signal && typeof signal.addEventListener !== "function") {
     throw new TypeError(`signal must be an AbortSignal, not ${nameOfType(signal)}`);
+  }
+}
+
+function checkKinds(options: Record<string, unknown>): void {
+  for (const [name, what] of Object.entries(KINDS)) {
+    const value = options[name];
+    if (value == null || (name === "events" && value === true)) continue;
+    const isList = typeof value === "object" && Symbol.iterator in value;
+    const fits =
+      name === "args" ? Array.isArray(value) : what.startsWith("a list") ? isList : isRecord(value) && !isList;
+    if (!fits) throw new TypeError(`${name} must be ${what}, not ${nameOfType(value)}`);
   }
 }
 
@@ -160,7 +178,13 @@ const KINDS = {
 };
 
 /** The parameters of `execute`. @internal */
-export function scriptParams(code: string, options: ScriptOptions, providers: number[]): object {
+export function scriptParams(
+  code: string,
+  options: ScriptOptions,
+  providers: number[],
+  of: keyof typeof KNOWN = "run",
+): object {
+  checkCount("maxTextChars", options.maxTextChars);
   const functions = Object.entries(options.functions ?? {}).flatMap(([namespace, members]) =>
     Object.entries(members).map(([name, code]) => ({ namespace, name, code })),
   );
@@ -170,8 +194,36 @@ export function scriptParams(code: string, options: ScriptOptions, providers: nu
     waitForCalls: options.waitForCalls ?? undefined,
     commonGlobals: options.commonGlobals ?? undefined,
     timers: options.timers ?? undefined,
-    ...grants(options, providers, "run"),
+    maxTextChars: options.maxTextChars ?? undefined,
+    ...grants(options, providers, of),
   };
+}
+
+/** The options of a code tool, read once, with the defaults. Fails with a `TypeError` if one is not valid. @internal */
+export function codeToolOptions(tools: unknown, options: CodeToolOptions) {
+  checkOptions(options, "codeTool");
+  if (tools == null) throw new TypeError(`tools must be ${KINDS.tools}, not ${tools}`);
+  checkKinds({ tools });
+  const { name = "run_code", maxTypeChars, ...given } = withoutNull(options);
+  const script = { maxTextChars: 24_000, ...given };
+  if (typeof name !== "string" || !name)
+    throw new TypeError(`invalid name ${shown(name)}: expected such as "run_code"`);
+  checkCount("maxTypeChars", maxTypeChars);
+  // Each program gets the same, also if the application has passed iterators.
+  for (const key of ["policy", "servers"] as const) if (script[key]) Object.assign(script, { [key]: [...script[key]] });
+  scriptParams("", script, [], "codeTool");
+  return { name, maxTypeChars, script };
+}
+
+function checkCount(name: string, count: unknown): void {
+  if (count != null && !(Number.isSafeInteger(count) && (count as number) >= 0)) {
+    throw new TypeError(`invalid ${name} ${shown(count)}: expected a whole number`);
+  }
+}
+
+/** The options that are set. */
+function withoutNull<T extends object>(options: T): T {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value != null)) as T;
 }
 
 /** The parameters of `run_code`. `encode` writes values as tagged JSON. @internal */

@@ -35,6 +35,8 @@ interface Outcome {
 interface ScriptOutcome extends Outcome {
   /** The lines of the console. */
   readonly logs: string[];
+  /** What a model reads: the value or the error, the log, and what is missing of them. `undefined` without `maxTextChars`. */
+  readonly text: string | undefined;
 }
 
 interface CodeOutcome extends Outcome {
@@ -92,6 +94,8 @@ class ScriptResult {
   readonly droppedLogs: number;
   readonly droppedEvents: number;
   readonly unawaited: unknown;
+  /** Of scripts that were asked for it. */
+  declare readonly text?: string;
 
   constructor(json: Message, value: unknown, error: ProgramError | undefined, logs: unknown[], dropped: number) {
     this.ok = error === undefined;
@@ -103,6 +107,7 @@ class ScriptResult {
     this.droppedLogs = json.droppedLogs ?? 0;
     this.droppedEvents = (json.droppedEvents ?? 0) + dropped;
     this.unawaited = json.unawaited ?? undefined;
+    if (json.text !== undefined) this.text = json.text;
   }
 
   orThrow(): this {

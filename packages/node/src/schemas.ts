@@ -96,7 +96,7 @@ async function optional(name: string): Promise<any> {
 }
 
 /** The issues of a validation, in one line. @internal */
-export function describe(issues: ReadonlyArray<Issue>, root: Direction): string {
+export function describe(issues: ReadonlyArray<Issue>, root: string): string {
   const lines = issues.slice(0, 10).map(({ message, path }) => {
     const keys = (path ?? []).map((part) => (typeof part === "object" ? part.key : part));
     return `${root}${keys.map((key) => (typeof key === "number" ? `[${key}]` : `.${String(key)}`)).join("")}: ${message}`;

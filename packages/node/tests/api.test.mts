@@ -26,6 +26,7 @@ const SECTIONS: Record<string, string[]> = {
     "McpClient",
   ],
   Schemas: ["Schema", "JsonSchema", "StandardSchema", "withJsonSchema", "InputOf", "OutputOf"],
+  "Tools for models": ["CodeTool", "CodeToolOptions"],
   Policies: ["Rule", "Question", "Answer"],
   Results: ["Result", "CodeResult", "LogCall", "Usage"],
   Errors: [
@@ -36,39 +37,69 @@ const SECTIONS: Record<string, string[]> = {
   Values: ["hostFunction", "HostFunction", "Tagged"],
 };
 
+/** The modules for other libraries. */
+const ADAPTERS: Record<string, string[]> = {
+  "ai-sdk": ["codeTool", "CodeInput", "CodeError", "AnyTools", "AnyToolSet"],
+  codemode: [
+    "CodemodeExecutor",
+    "CodemodeOptions",
+    "CodemodeProvider",
+    "CodemodeFunctions",
+    "CodemodeExecuteOptions",
+    "CodemodeResult",
+  ],
+};
+
 const HEAD = `# Node.js API
 
-Everything that the package \`execbox\` exports. It is made from the declarations, whose comments an editor shows, too;
-[Node.js](node.md) shows how to use it.
+Everything that the package \`execbox\` exports, and its modules for other libraries at the end. It is made from the
+declarations, whose comments an editor shows, too; [Node.js](node.md) shows how to use it.
 `;
 
-const index = join(dirname(fileURLToPath(import.meta.url)), "../dist/index.d.ts");
+const dist = join(dirname(fileURLToPath(import.meta.url)), "../dist");
+const index = join(dist, "index.d.ts");
+const adapters = Object.keys(ADAPTERS).map((name) => join(dist, `adapters/${name}.d.mts`));
 const options = {
   module: ts.ModuleKind.Node16,
   target: ts.ScriptTarget.ES2022,
   lib: ["lib.es2022.d.ts", "lib.dom.d.ts"],
 };
-const program = ts.createProgram([index], { ...options, strict: true, types: [], skipLibCheck: false });
+const program = ts.createProgram([index, ...adapters], { ...options, strict: true, types: [], skipLibCheck: false });
 const checker = program.getTypeChecker();
-const exported = new Map(
-  checker
-    .getExportsOfModule(checker.getSymbolAtLocation(program.getSourceFile(index)!)!)
-    .map((symbol) => [symbol.name, symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol]),
-);
+
+/** What a module exports, by name. */
+function exportsOf(file: string): Map<string, ts.Symbol> {
+  const symbols = checker.getExportsOfModule(checker.getSymbolAtLocation(program.getSourceFile(file)!)!);
+  const original = (symbol: ts.Symbol) =>
+    symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
+  return new Map(symbols.map((symbol) => [symbol.name, original(symbol)]));
+}
+
+const exported = exportsOf(index);
+const adapted = adapters.map(exportsOf);
 
 test("the declarations can be read by others", () => {
   const messages = ts
     .getPreEmitDiagnostics(program)
+    .filter(({ file }) => !file?.fileName.includes("node_modules"))
     .map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, "\n"));
   assert.deepEqual(messages, []);
 });
 
 test("the page has all names", () => {
   assert.deepEqual(Object.values(SECTIONS).flat().sort(), [...exported.keys()].sort());
+  for (const [index, names] of Object.values(ADAPTERS).entries()) {
+    assert.deepEqual([...names].sort(), [...adapted[index]!.keys()].sort());
+  }
 });
 
 test("the page is what the declarations say", () => {
-  const parts = Object.entries(SECTIONS).map(([title, names]) => `\n## ${title}\n${names.map(entry).join("")}`);
+  const section = (title: string, names: string[], of = exported) =>
+    `\n## ${title}\n${names.map((name) => entry(name, of.get(name)!)).join("")}`;
+  const parts = [
+    ...Object.entries(SECTIONS).map(([title, names]) => section(title, names)),
+    ...Object.entries(ADAPTERS).map(([name, names], index) => section(`\`execbox/${name}\``, names, adapted[index])),
+  ];
   const page = HEAD + parts.join("");
   const file = join(process.env.EXECBOX_PAGES!, "node-api.md");
   if (process.env.UPDATE) writeFileSync(file, page);
@@ -76,8 +107,7 @@ test("the page is what the declarations say", () => {
 });
 
 /** The part of the page about one name. */
-function entry(name: string): string {
-  const symbol = exported.get(name)!;
+function entry(name: string, symbol: ts.Symbol): string {
   const declaration = symbol.declarations![0]!;
   const text = paragraphs(documentation(symbol));
   if (name === "Event") return heading(name) + text + events(declaration as ts.TypeAliasDeclaration);

@@ -1,9 +1,12 @@
 /** The code of a user, which is compiled strictly and not run. */
 
+import { createBrowserCodeTool } from "@cloudflare/codemode/browser";
+import { generateText, type LanguageModel, tool as sdkTool } from "ai";
 import {
   type Answer,
   type Call,
   type CodeResult,
+  type CodeTool,
   type Event,
   type Execution,
   Executor,
@@ -15,6 +18,8 @@ import {
   type Tools,
   tool,
 } from "execbox";
+import { codeTool } from "execbox/ai-sdk";
+import { CodemodeExecutor } from "execbox/codemode";
 import { z } from "zod";
 
 const Order = z.object({ id: z.string(), total: z.number().default(0) });
@@ -97,4 +102,36 @@ export async function main(): Promise<void> {
   // @ts-expect-error: there is no such option
   await box.run("1", { timeuot: 1 });
   void [logs, sure, error, first];
+}
+
+export async function models(box: Executor, model: LanguageModel): Promise<void> {
+  const made: CodeTool = await box.codeTool(
+    { shop: { listOrders } },
+    { timeout: 1000, policy: [], maxTextChars: 1000 },
+  );
+  const answer = await made.run<number>("1", { signal: AbortSignal.timeout(1000) });
+  const parts: [string, boolean, number] = [answer.text, answer.ok, answer.orThrow().value];
+  // @ts-expect-error: the model has its tools already
+  await box.codeTool({}, { tools: {} });
+  // @ts-expect-error: the options hold for each program
+  await made.run("1", { timeout: 1 });
+
+  const cancelOrder = sdkTool({
+    inputSchema: z.object({ id: z.string() }),
+    contextSchema: z.object({ user: z.string() }),
+    execute: async ({ id }, { context }) => `${id} ${context.user}`,
+  });
+  const run_code = await codeTool(
+    box,
+    { shop: { listOrders, cancelOrder, plain: async () => 1 } },
+    { memory: "64MiB" },
+  );
+  const { toolResults } = await generateText({ model, tools: { run_code }, prompt: "" });
+  for (const { output } of toolResults) void (output satisfies string | unknown);
+  // @ts-expect-error: there is no such option
+  await codeTool(box, {}, { timeuot: 1 });
+
+  const executor = new CodemodeExecutor(box, { timeout: 1000 });
+  createBrowserCodeTool({ tools: {}, executor });
+  void parts;
 }
