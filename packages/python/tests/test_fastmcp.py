@@ -9,6 +9,7 @@ from fastmcp import Client, FastMCP
 from fastmcp.exceptions import ToolError
 from support import ExecutorTest
 
+import execbox
 from execbox.adapters.fastmcp import CodeMode, SandboxProvider
 
 logging.getLogger("fastmcp").setLevel(logging.CRITICAL)  # failed calls are expected
@@ -84,6 +85,16 @@ class FastMcp(ExecutorTest):
         read = await self.execute("for (;;);", timeout=0.1)
         self.assertTrue(read[0][0])
         self.assertIn("stopped by the safety cap of 0.1 s", read[0][1])
+
+    async def test_options_hold_for_each_program(self) -> None:
+        def pay(id: int) -> None:
+            raise AssertionError
+
+        rules = iter([execbox.Rule("deny", reason="not today")])
+        provider = SandboxProvider(self.box, timeout=60, policy=rules, tools={"bank": iter([pay])})
+        for _ in range(2):
+            with self.assertRaisesRegex(ToolError, "not today"):
+                await provider.run("await (await import('bank')).pay({ id: 1 })")
 
     async def test_the_provider_alone(self) -> None:
         provider = SandboxProvider(self.box, timeout=60)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Annotated, Any
 
 from langchain.agents import create_agent
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -74,12 +76,26 @@ QUESTION: Any = {"messages": [("user", "go")]}
 CONFIG: Any = {"configurable": {"user": "Ada"}}
 
 
+class Started(BaseCallbackHandler):
+    """The tools that were started."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def on_tool_start(self, serialized: Any, *arguments: Any, **options: Any) -> None:
+        self.names.append(serialized["name"])
+
+
 class LangChain(ExecutorTest):
     async def run_codes(self, tools: Any, *codes: str, **options: Any) -> Scripted:
         model = Scripted(codes=list(codes))
         agent = create_agent(model, tools=[await code_tool(self.box, tools, **{"timeout": 60, **options})])
-        await agent.ainvoke(QUESTION, CONFIG)
+        await agent.ainvoke(QUESTION, {**CONFIG, "callbacks": [self.started]})
         return model
+
+    async def asyncSetUp(self) -> None:
+        await super().asyncSetUp()
+        self.started = Started()
 
     async def test_an_agent_runs_code_that_calls_its_tools(self) -> None:
         model = await self.run_codes(
@@ -90,6 +106,8 @@ class LangChain(ExecutorTest):
         )
         expected = '{"count":2,"customer":{"id":7,"fields":["name"],"user":"Ada"}}\n\nLogs:\none call'
         self.assertEqual([message.content for message in model.read], [expected])
+        if sys.version_info >= (3, 11):
+            self.assertEqual(self.started.names, ["run_code", "get_customer"])
         self.assertIn("function get_customer(input: {", model.tools[0].description)
         self.assertEqual(model.tools[0].tool_call_schema["required"], ["code"])
 

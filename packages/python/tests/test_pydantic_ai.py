@@ -20,10 +20,12 @@ from pydantic_ai import (
     ToolReturn,
     UsageLimits,
 )
+from pydantic_ai.capabilities.abstract import AbstractCapability
 from pydantic_ai.exceptions import UsageLimitExceeded
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from support import ExecutorTest
 
+import execbox
 from execbox.adapters.pydantic_ai import code_toolset
 
 
@@ -54,7 +56,9 @@ def twice(value: int) -> int:
 
 
 class PydanticAi(ExecutorTest):
-    async def run_codes(self, tools: Any, *codes: str, usage_limits: UsageLimits | None = None, **options: Any) -> Any:
+    async def run_codes(
+        self, tools: Any, *codes: str, usage_limits: UsageLimits | None = None, capabilities: Any = (), **options: Any
+    ) -> Any:
         """Runs an agent. Gives what the model has read, and what it knows."""
         waiting, read = list(codes), []
         seen: list[AgentInfo] = []
@@ -75,6 +79,7 @@ class PydanticAi(ExecutorTest):
         agent = Agent(
             FunctionModel(model),
             deps_type=str,
+            capabilities=capabilities,
             toolsets=[code_toolset(self.box, toolset, **{"timeout": 60, **options})],
         )
         result = await agent.run("go", deps="Ada", usage_limits=usage_limits)
@@ -121,6 +126,22 @@ class PydanticAi(ExecutorTest):
         self.assertEqual(self.usage.tool_calls, 4, "three of the program, and the program")
         with self.assertRaises(UsageLimitExceeded):
             await self.run_codes([twice], code, usage_limits=UsageLimits(tool_calls_limit=3))
+
+    async def test_options_and_hooks_hold_for_each_program(self) -> None:
+        seen: list[str] = []
+
+        class Hook(AbstractCapability[str]):
+            async def before_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any) -> Any:
+                seen.append(f"{call.tool_name} {call.tool_call_id}")
+                return args
+
+        rules = iter([execbox.Rule("deny", tools="util.*", reason="not today")])
+        codes = ["await tools.twice({ value: 1 }); await util.refuse({ id: 7 })"] * 2
+        read, _ = await self.run_codes(
+            [twice], *codes, policy=rules, others={"util": iter([refuse])}, capabilities=[Hook()]
+        )
+        self.assertEqual([("not today" in text) for _, text in read], [True, True])
+        self.assertEqual(seen, ["run_code call0", "twice call0_1", "run_code call1", "twice call1_1"])
 
     async def test_tools_that_programs_cannot_call_stay_tools_of_the_agent(self) -> None:
         tools: FunctionToolset[str] = FunctionToolset([twice])

@@ -6,9 +6,9 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, TypeVar, cast, get_args
 
-from ._tools import Effect, Tools
+from ._tools import Effect, Tools, as_provider
 
 if TYPE_CHECKING:
     from .events import Event
@@ -298,11 +298,18 @@ def script_params(code: str, options: Mapping[str, Any], providers: Sequence[int
     return params
 
 
-def repeatable(options: CodeToolOptions) -> CodeToolOptions:
-    """Options that can be read for each script, also if some were iterators."""
-    given = cast(Mapping[str, Any], options)
-    lists = {name: list(given[name]) for name in ("servers", "policy", "events") if given.get(name) is not None}
-    return cast(CodeToolOptions, {**given, **lists})
+Given = TypeVar("Given", bound=Options)
+
+
+def repeatable(options: Given) -> Given:
+    """Options that can be read for several executions, also if some were iterators."""
+    given = dict(cast(Mapping[str, Any], options))
+    for name in ("servers", "policy", "events"):
+        if given.get(name) is not None:
+            given[name] = list(given[name])
+    if given.get("tools") is not None:
+        given["tools"] = {name: as_provider(name, each) for name, each in given["tools"].items()}
+    return cast(Given, given)
 
 
 def code_tool_params(options: Mapping[str, Any], providers: Sequence[int]) -> dict[str, Any]:

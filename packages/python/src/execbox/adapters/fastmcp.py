@@ -16,7 +16,7 @@ from fastmcp.server.transforms import GetToolNext
 from fastmcp.tools.base import Tool as McpTool
 from fastmcp.utilities.versions import VersionSpec
 
-from .._options import check_options
+from .._options import check_options, repeatable
 from .._results import CodeResult
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class SandboxProvider:
         """The options are those of `Executor.run_code`; the timeout is 30 s by default."""
         check_options(options, "SandboxProvider")
         self._box = box
-        self._options = cast("Options", {"timeout": 30, **options})
+        self._options = cast("Options", {"timeout": 30, **repeatable(options)})
 
     async def run(
         self,

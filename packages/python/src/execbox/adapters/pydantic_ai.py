@@ -18,8 +18,8 @@ from pydantic_ai.tools import AgentDepsT, ToolDenied
 from pydantic_ai.toolsets.abstract import ToolsetTool
 from pydantic_core import SchemaValidator, core_schema, to_jsonable_python
 
-from .._options import check_options, check_tools
-from .._tools import Call, Tool, Tools
+from .._options import check_options, check_tools, repeatable
+from .._tools import Call, Tool, Tools, as_provider
 from ..errors import ToolError
 
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ def code_toolset(
     check_tools(others)
     if namespace in (others or {}):
         raise TypeError(f"{namespace!r} is the namespace of the toolset; pass another one: namespace=…")
-    return _CodeToolset(toolset, box, namespace, others or {}, options)
+    # They are read again in each step of a run.
+    granted = {name: as_provider(name, each) for name, each in (others or {}).items()}
+    return _CodeToolset(toolset, box, namespace, granted, repeatable(options))
 
 
 @dataclass(kw_only=True)
@@ -132,7 +134,7 @@ def _tool_of(definition: ToolDefinition) -> Tool:
 
 
 class _Calls(Generic[AgentDepsT]):
-    """The calls of one program: validated, limited, counted and traced as those of the agent."""
+    """The calls of one program: validated, limited and counted as those of the agent, with its hooks."""
 
     def __init__(
         self,
