@@ -289,7 +289,7 @@ execution! {
         /// Whether the script has timers, such as `setTimeout`. Default: false.
         #[serde(default)]
         timers: bool,
-        /// Adds `text` to the result: what a model reads of it, in about this number of characters.
+        /// Adds `text` to the result: what a model reads of it, in about this number of characters, at most 1 000 000.
         #[serde(default)]
         max_text_chars: Option<usize>,
     }

@@ -40,6 +40,9 @@ const MAX_PROVIDERS: usize = 10_000;
 /// The length of the types that `describe_code` shows by default, in characters.
 const MAX_TYPE_CHARS: usize = 20_000;
 
+/// The length of the text of a result, in characters. Its escapes can be ten times as long while it is made.
+const MAX_TEXT_CHARS: usize = 1_000_000;
+
 /// What a request costs beside its text, in bytes.
 const REQUEST_COST: usize = 8 << 10;
 
@@ -290,6 +293,10 @@ impl Session {
 
     fn execute(&mut self, request: Request) -> Answered {
         let mut params: Execute = request.params()?;
+        if let Some(max) = params.max_text_chars.filter(|max| *max > MAX_TEXT_CHARS) {
+            let message = format!("params.maxTextChars: expected at most {MAX_TEXT_CHARS}, got {max}");
+            return Err(RpcError::invalid(message));
+        }
         let prepared = self.prepare(&request, params.take_grants())?;
         let control = Control::default();
         self.spawn(request, control.clone(), execution::execute(params, prepared, control))

@@ -222,6 +222,17 @@ impl ServerSource for Flagging {
 }
 
 #[tokio::test]
+async fn code_that_calls_servers_is_described() {
+    let mut application = Application::of(&with_server(&Arc::default()));
+    application.call("initialize", json!({ "protocolVersion": 1 })).await;
+    let described = application.call("describe_code", json!({ "providers": ["slow"] })).await;
+    let description = described["result"]["description"].as_str().unwrap();
+    assert!(description.contains("declare namespace slow {\n  function call(input?: unknown)"), "{description}");
+    let refused = application.call("describe_code", json!({ "providers": ["slow", "gone"] })).await;
+    assert_eq!(refused["error"]["message"], "params.providers: server \"gone\" cannot be granted: it is gone");
+}
+
+#[tokio::test]
 async fn a_connection_that_ends_takes_its_executions_with_it() {
     let dropped = Arc::new(AtomicBool::new(false));
     let mut application = Application::of(&with_server(&dropped));
