@@ -189,7 +189,7 @@ async function optionsOf(name: string, { contextSchema }: ai.Tool, call: Call): 
   const { provider, tool, number, signal, reportProgress } = call;
   const options: any = { ...outer.getStore() };
   if (contextSchema) options.context = await contextOf(name, contextSchema, options.context);
-  const toolCallId = `${options.toolCallId}.${number}`;
+  const toolCallId = `${options.toolCallId ?? "run_code"}.${number}`;
   return { ...options, provider, tool, number, signal, reportProgress, toolCallId, abortSignal: signal };
 }
 
