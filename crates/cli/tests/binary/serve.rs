@@ -75,7 +75,7 @@ fn conversations_are_the_same_with_every_executor() {
         play.arg(conformance.join("play")).args(&files).arg(root().join("docs/embedding-other-languages.md"));
         let output = play.args(["--", BINARY, "serve", "--executor", executor]).output().unwrap();
         let printed = String::from_utf8(output.stdout).unwrap();
-        assert_eq!(printed, "6 of 6 conversations passed\n", "{executor}: {:?}", String::from_utf8(output.stderr));
+        assert_eq!(printed, "7 of 7 conversations passed\n", "{executor}: {:?}", String::from_utf8(output.stderr));
     }
     runner.kill().unwrap();
     runner.wait().unwrap();
