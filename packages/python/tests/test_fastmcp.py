@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import resource
 from typing import Any
 
 from fastmcp import Client, FastMCP
@@ -75,7 +76,7 @@ class FastMcp(ExecutorTest):
         self.assertEqual([is_error for is_error, _ in read], [False, True, True, True, True, True, True])
         parts = [
             "no order 7",
-            "(line 2)\n\nLogs:\nfirst {'a': 1}",
+            '(line 2)\n\nLogs:\nfirst {"a":1}',
             "Unknown tool: nothing",
             "of null (line 2)",
         ]
@@ -86,6 +87,28 @@ class FastMcp(ExecutorTest):
         read = await self.execute("for (;;);", timeout=0.1)
         self.assertTrue(read[0][0])
         self.assertIn("stopped by the safety cap of 0.1 s", read[0][1])
+
+    async def test_hostile_programs_cost_the_application_little(self) -> None:
+        repeat = "for (let i = 0; i < 40; i++) value = [value, value];"
+        maps = "for (let i = 0; i < 40; i++) value = new Map([['a', value], ['b', value]]);"
+        codes = [
+            f"let value = 'x'; {repeat} console.log(value); throw new Error('no')",
+            f"let value = 'x'; {maps} console.log(value); throw new Error('no')",
+            "const cycle = {}; cycle.a = cycle; console.log(cycle, NaN, /a/, new Error('e')); throw new Error('no')",
+            "for (let i = 0; i < 1e5; i++) console.log('x'.repeat(1000)); throw new Error('no')",
+            "throw new Error('x'.repeat(4e6))",
+            "return Array(4e5).fill([])",
+            "})()) || 7; JSON.stringify(await (async () => {",
+            "})()) || '['.repeat(1e5); JSON.stringify(await (async () => {",
+            "})()) || 'x'.repeat(5e6); JSON.stringify(await (async () => {",
+        ]
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for code in codes:
+            with self.assertRaises(ToolError, msg=code) as raised:
+                await SandboxProvider(self.box, timeout=60).run(code)
+            self.assertLess(len(str(raised.exception)), 30_000, code)
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        self.assertLess(grown, 200 << 10, "in KiB")
 
     async def test_options_hold_for_each_program(self) -> None:
         def pay(id: int) -> None:

@@ -144,6 +144,12 @@ class LangChain(ExecutorTest):
         self.assertEqual(read[1][0], "error")
         self.assertIn("tool_error: no order 7", read[1][1])
 
+    async def test_invalid_arguments_of_the_model_are_answered(self) -> None:
+        run_code = await code_tool(self.box, {}, timeout=60)
+        for input in [{}, {"source": "1"}, {"code": 7}]:
+            self.assertEqual(await run_code.ainvoke(input), 'invalid input for run_code: expected {"code": "…"}')
+        self.assertEqual(await run_code.ainvoke({"code": "1", "more": 2}), "1")
+
     async def test_results_that_are_not_json_fail_the_call(self) -> None:
         def odd() -> object:
             """Returns an object."""

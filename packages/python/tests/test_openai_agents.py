@@ -121,7 +121,7 @@ class OpenAiAgents(ExecutorTest):
 
     async def test_invalid_arguments_of_the_model_are_answered(self) -> None:
         tool = await code_tool(self.box, {})
-        for arguments in ["", "7", "{}", '{"source": "1"}']:
+        for arguments in ["", "7", "{}", '{"source": "1"}', '{"code": 7}', "[" * 100_000]:
             context = ToolContext(None, tool_name="run_code", tool_call_id="1", tool_arguments=arguments)
             self.assertIn("invalid input for run_code", await tool.on_invoke_tool(context, arguments))
 

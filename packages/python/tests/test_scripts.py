@@ -480,22 +480,7 @@ class PoliciesAndEvents(ExecutorTest):
 
 class Cancellation(ExecutorTest):
     async def test_a_cancelled_task_cancels_its_program_and_its_tools(self) -> None:
-        started, ended = asyncio.Event(), asyncio.Event()
-
-        async def hang() -> None:
-            started.set()
-            try:
-                await asyncio.sleep(3600)
-            finally:
-                ended.set()
-
-        task = asyncio.create_task(self.box.run("await t.hang()", tools={"t": [hang]}, timeout=60))
-        await started.wait()
-        task.cancel()
-        with self.assertRaises(asyncio.CancelledError):
-            await task
-        await asyncio.wait_for(ended.wait(), 10)
-        await self.ended()
+        await self.check_cancellation(lambda hang: self.box.run("await t.hang()", tools={"t": [hang]}, timeout=60))
 
     async def test_a_timeout_of_asyncio_cancels(self) -> None:
         with self.assertRaises(asyncio.TimeoutError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import enum
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from os import PathLike, fspath
 from typing import Any
@@ -49,6 +49,11 @@ def write(value: Any) -> str:
 def to_json(value: Any) -> str:
     """Writes a value as JSON. Fails with `TypeError` or `ValueError` if it cannot be JSON."""
     return _plain_encoder.encode(value)
+
+
+def pieces(value: Any) -> Iterator[str]:
+    """A value as JSON, piece by piece. Fails as `to_json`, when it comes to what cannot be JSON."""
+    return _plain_encoder.iterencode(value)
 
 
 def read(line: bytes) -> Any:

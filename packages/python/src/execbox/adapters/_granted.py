@@ -7,6 +7,7 @@ from typing import Any
 
 from .._options import check_tools
 from .._tools import Provider, Tool, Tools
+from ..errors import InvalidInput
 
 Granted = Mapping[str, Provider | Iterable[Any]]
 
@@ -21,3 +22,11 @@ def granted(tools: Granted, kind: type, read: Callable[[Any], Tool]) -> Tools:
         return [read(each) if isinstance(each, kind) else each for each in provider]
 
     return {name: of(provider) for name, provider in tools.items()}
+
+
+def code_of(name: str, input: Any) -> str:
+    """The code in what a model has passed to the tool of this name. Fails with `InvalidInput`, whose message is for the model."""
+    code = input.get("code") if isinstance(input, dict) else None
+    if not isinstance(code, str):
+        raise InvalidInput(f'invalid input for {name}: expected {{"code": "…"}}')
+    return code

@@ -17,6 +17,7 @@ from fastmcp.tools.base import Tool as McpTool
 from fastmcp.utilities.versions import VersionSpec
 
 from .._options import check_options, repeatable
+from .._plain import pieces
 from .._results import CodeResult
 
 if TYPE_CHECKING:
@@ -30,18 +31,19 @@ Runs code that calls tools. Write the body of an async function in JavaScript or
 calls, compute, and `return` the final answer as a JSON value. A failed call throws an error. Run independent calls with \
 `Promise.all`. Only `call_tool(name: string, params: object): Promise<any>` is available in scope."""
 
-# The code begins on the first line, so that its errors have the right lines. The sandbox writes the result: there, its size is
-# limited, however often it repeats a part.
-_SOURCE = """\
-const run = async () => {CODE
-};
-const show = (_, value) => {
+# The code begins on the first line, so that its errors have the right lines. It sees no names of ours. The sandbox writes the
+# result: there, its size is limited, however often it repeats a part.
+_HEAD = "export default async () => JSON.stringify(await (async () => {"
+_TAIL = """
+})(), (_, value) => {
   if (value instanceof Set || value instanceof Map || ArrayBuffer.isView(value)) return [...value];
   return typeof value === "bigint" ? String(value) : value;
-};
-const { stringify } = JSON;
-export default async () => stringify(await run(), show);
+});
 """
+
+_MAX_RESULT_CHARS = 1_000_000
+_MAX_FAILURE_CHARS = 24_000
+_MAX_LOG_CHARS = 1_000
 
 
 class SandboxProvider:
@@ -62,18 +64,15 @@ class SandboxProvider:
     ) -> Any:
         """Runs code that sees `inputs` as constants and `external_functions` as asynchronous functions, by their names.
 
-        The result is JSON. Fails with `ToolError` if the code fails.
+        The result is JSON, of at most 1 000 000 characters. Fails with `ToolError` if the code fails.
         """
         functions = {name: _awaited(function) for name, function in (external_functions or {}).items()}
         result = await self._box.run_code(
-            _SOURCE.replace("CODE", code), globals={**(inputs or {}), **functions}, **self._options
+            f"{_HEAD}{code}{_TAIL}", globals={**(inputs or {}), **functions}, **self._options
         )
         if result.error is not None:
             raise ToolError(_failure(result)) from result.error
-        try:
-            return None if result.value is None else json.loads(result.value)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise ToolError(f"the result cannot be read: {error}") from None
+        return _read(result.value)
 
 
 class CodeMode(_CodeMode):
@@ -105,6 +104,18 @@ def _awaited(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
     return call
 
 
+def _read(text: Any) -> Any:
+    """The result, which the program can have made itself in another way than intended."""
+    if text is None:
+        return None
+    if isinstance(text, str) and len(text) > _MAX_RESULT_CHARS:
+        raise ToolError(f"the result has {len(text)} characters: return less")
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ToolError(f"the result cannot be read: {error}") from None
+
+
 def _failure(result: CodeResult) -> str:
     """The error, with its line, and the log."""
     assert result.error is not None
@@ -112,5 +123,29 @@ def _failure(result: CodeResult) -> str:
     text = f"{error.name}: {error.message}" if error.name else error.message
     if error.position is not None:
         text += f" (line {error.position.line})"
-    lines = [" ".join(each if isinstance(each, str) else repr(each) for each in log.args) for log in result.logs]
-    return "\n".join([text, "", "Logs:", *lines]) if lines else text
+    if result.logs:
+        text += "\n\nLogs:"
+    for log in result.logs:
+        if len(text) > _MAX_FAILURE_CHARS:
+            break
+        text += "\n" + " ".join([_shown(each) for each in log.args[:_MAX_LOG_CHARS]])
+    return _cut(text, _MAX_FAILURE_CHARS)
+
+
+def _shown(value: Any) -> str:
+    """A value of the log. It is written piece by piece, as a few bytes can stand for a value that repeats a part very often."""
+    if isinstance(value, str):
+        return _cut(value, _MAX_LOG_CHARS)
+    text = ""
+    try:
+        for piece in pieces(value):
+            text += piece
+            if len(text) > _MAX_LOG_CHARS:
+                break
+    except (TypeError, ValueError, RecursionError):
+        return f"({type(value).__name__})"
+    return _cut(text, _MAX_LOG_CHARS)
+
+
+def _cut(text: str, max: int) -> str:
+    return text if len(text) <= max else f"{text[:max]}…"

@@ -11,8 +11,8 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langchain_core.utils.function_calling import convert_to_openai_function
 
 from .._tools import Tool
-from ..errors import ToolError
-from ._granted import Granted, granted
+from ..errors import InvalidInput, ToolError
+from ._granted import Granted, code_of, granted
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -32,8 +32,8 @@ async def code_tool(box: Executor, tools: Granted, /, **options: Unpack[CodeTool
     """
     tool = await box.code_tool(granted(tools, BaseTool, tool_of), **options)
 
-    async def run(code: str) -> str:
-        return _text(await tool.run(code))
+    async def run(**input: Any) -> str:
+        return _text(await tool.run(_code(tool.name, input)))
 
     return _structured(tool, coroutine=run)
 
@@ -41,7 +41,11 @@ async def code_tool(box: Executor, tools: Granted, /, **options: Unpack[CodeTool
 def sync_code_tool(box: SyncExecutor, tools: Granted, /, **options: Unpack[CodeToolOptions]) -> BaseTool:
     """The same tool for agents without asyncio. It is called with `invoke` or `ainvoke`."""
     tool = box.code_tool(granted(tools, BaseTool, tool_of), **options)
-    return _structured(tool, func=lambda code: _text(tool.run(code)))
+
+    def run(**input: Any) -> str:
+        return _text(tool.run(_code(tool.name, input)))
+
+    return _structured(tool, func=run)
 
 
 def tool_of(tool: BaseTool) -> Tool:
@@ -70,6 +74,14 @@ def _structured(tool: CodeTool | SyncCodeTool, **functions: Any) -> BaseTool:
         handle_tool_error=True,
         **functions,
     )
+
+
+def _code(name: str, input: dict[str, Any]) -> str:
+    """The code in the input, which LangChain does not check."""
+    try:
+        return code_of(name, input)
+    except InvalidInput as error:
+        raise ToolException(str(error)) from None
 
 
 def _text(result: Result) -> str:

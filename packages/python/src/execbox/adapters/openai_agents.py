@@ -17,8 +17,8 @@ from agents.tool import set_function_tool_failure_error_function
 from agents.tool_context import ToolContext
 
 from .._tools import Call, Tool
-from ..errors import ToolError
-from ._granted import Granted, granted
+from ..errors import InvalidInput, ToolError
+from ._granted import Granted, code_of, granted
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -40,9 +40,9 @@ async def code_tool(box: Executor, tools: Granted, /, **options: Unpack[CodeTool
 
     async def invoke(context: ToolContext[Any], arguments: str) -> str:
         try:
-            code = json.loads(arguments)["code"]
-        except (ValueError, TypeError, KeyError):
-            return f'invalid input for {tool.name}: expected {{"code": "…"}}'
+            code = code_of(tool.name, _json(arguments))
+        except InvalidInput as error:
+            return str(error)
         token = _outer.set(context)
         try:
             return (await tool.run(code)).text or ""
@@ -88,6 +88,14 @@ def tool_of(function_tool: FunctionTool) -> Tool:
         lenient=True,
         context="call",
     )
+
+
+def _json(text: str) -> Any:
+    """What the model has passed; `None` if it is not JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 async def _check_enabled(tool: FunctionTool, context: ToolContext[Any]) -> None:
