@@ -1,13 +1,13 @@
 /** The `execbox` binary that this package starts. */
 
-import { accessSync, closeSync, constants, openSync, readSync, statSync } from "node:fs";
+import { accessSync, closeSync, constants, existsSync, openSync, readSync, statSync } from "node:fs";
 import { delimiter, join, sep } from "node:path";
 
 import { BinaryNotFoundError } from "./errors.js";
 
 const VARIABLE = "EXECBOX_BIN";
 
-/** The path of the binary: `$EXECBOX_BIN`, or the one on the `PATH`. */
+/** The path of the binary: `$EXECBOX_BIN`, that of the package for this platform, or the one on the `PATH`. */
 export function findBinary(): string {
   const chosen = process.env[VARIABLE];
   if (chosen) {
@@ -15,12 +15,30 @@ export function findBinary(): string {
     if (found) return found;
     throw new BinaryNotFoundError(`${VARIABLE} is "${chosen}", which is not a program; correct it, or unset it`);
   }
-  const found = onPath("execbox");
+  const packages = platformPackages();
+  const found = packages.map(binaryOf).find((path) => path !== undefined) ?? onPath("execbox");
   if (found) return found;
   throw new BinaryNotFoundError(
-    `this package has no binary for ${process.platform} on ${process.arch}, and there is no execbox on the PATH; ` +
+    `there is no binary for ${process.platform} on ${process.arch}: the package ${packages[0]} is not installed, which the ` +
+      `package execbox depends on where it exists, and there is no execbox on the PATH; install without \`--omit=optional\`, or ` +
       `build it with \`cargo install execbox-cli\`, and set ${VARIABLE} to its path if it is elsewhere`,
   );
+}
+
+/** The packages whose binaries run here, the most likely one first: one that needs musl runs with glibc, too. */
+function platformPackages(): string[] {
+  const name = `@execbox/${process.platform}-${process.arch}`;
+  if (process.platform !== "linux") return [name];
+  const machine = { x64: "x86_64", arm64: "aarch64" }[process.arch as string];
+  return existsSync(`/lib/ld-musl-${machine}.so.1`) ? [`${name}-musl`, name] : [name, `${name}-musl`];
+}
+
+function binaryOf(packageName: string): string | undefined {
+  try {
+    return require.resolve(`${packageName}/execbox`);
+  } catch {
+    return undefined;
+  }
 }
 
 function onPath(name: string): string | undefined {

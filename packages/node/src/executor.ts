@@ -38,7 +38,7 @@ export interface ExecutorOptions {
   servers?: Record<string, string>;
   /** Further options of `execbox serve`. */
   arguments?: Iterable<string>;
-  /** The program to start. Default: `$EXECBOX_BIN`, or `execbox` on the `PATH`. */
+  /** The program to start. Default: `$EXECBOX_BIN`, that of the package for this platform, or `execbox` on the `PATH`. */
   binary?: string;
   /** The path of the socket of a service that runs already, in place of all the others. */
   socket?: string;

@@ -126,7 +126,7 @@ test("a missing binary is explained", async () => {
     process.env.PATH = place;
     writeFileSync(join(place, "execbox"), "#!/usr/bin/env node\n", { mode: 0o700 });
     await missing(
-      new RegExp(`no binary for ${process.platform} on ${process.arch}, and .*cargo install .*EXECBOX_BIN`),
+      new RegExp(`no binary for ${process.platform} on ${process.arch}: .*cargo install .*EXECBOX_BIN`),
     );
   } finally {
     Object.assign(process.env, { EXECBOX_BIN: binary, PATH });

@@ -127,7 +127,7 @@ class Ends(ExecutorTest):
             del os.environ["EXECBOX_BIN"]
             os.environ["PATH"] = "/nonexistent"
             with self.assertRaisesRegex(
-                execbox.BinaryNotFound, "has no binary for linux on .*; build it with .*EXECBOX_BIN"
+                execbox.BinaryNotFound, "without its binary, .* none for linux on .*; build it with .*EXECBOX_BIN"
             ):
                 await self.box.run("1")
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 
 from .errors import BinaryNotFound
 
@@ -11,37 +12,44 @@ VARIABLE = "EXECBOX_BIN"
 
 
 def find() -> str:
-    """The path of the binary: `$EXECBOX_BIN`, the one in this package, or the one on the `PATH`."""
+    """The path of the binary: `$EXECBOX_BIN`, the one that was installed with this package, or the one on the `PATH`."""
     chosen = os.environ.get(VARIABLE)
     if chosen:
-        found = _on_path(chosen)
+        found = chosen if os.sep in chosen and _is_program(chosen) else _first(chosen, _path())
         if found is None:
             raise BinaryNotFound(f"{VARIABLE} is {chosen!r}, which is not a program; correct it, or unset it")
         return found
-    packaged = os.path.join(os.path.dirname(__file__), "bin", "execbox")
-    found = packaged if os.access(packaged, os.X_OK) else _on_path("execbox")
+    found = _first("execbox", [*_installed(), *_path()])
     if found is None:
         raise BinaryNotFound(
-            f"this package has no binary for {sys.platform} on {os.uname().machine}, and there is no execbox on the PATH; "
-            f"build it with `cargo install execbox-cli`, and set {VARIABLE} to its path if it is elsewhere"
+            f"the package execbox was installed without its binary, as there is none for {_platform()}, and there is no execbox "
+            f"on the PATH; build it with `cargo install execbox-cli`, and set {VARIABLE} to its path if it is elsewhere"
         )
     return found
 
 
-def _on_path(name: str) -> str | None:
-    """The program of that name or path. `shutil.which` does more, and takes longer to import than a program to run."""
-    folders = [""] if os.sep in name else os.environ.get("PATH", os.defpath).split(os.pathsep)
-    for folder in folders:
-        path = os.path.join(folder, name)
-        if os.path.isfile(path) and os.access(path, os.X_OK) and not _is_script_of_this_package(path):
-            return path
-    return None
+def _installed() -> list[str]:
+    """Where installers put the programs of a package, seen from `lib/python3.X/site-packages/execbox`, or from
+    `TARGET/execbox` after `pip install --target`. The module `sysconfig` takes longer to import than a program to run."""
+    package = os.path.dirname(os.path.abspath(__file__))
+    return [os.path.normpath(os.path.join(package, *up, "bin")) for up in ([".."] * 4, [".."])]
 
 
-def _is_script_of_this_package(path: str) -> bool:
-    """Whether it is the script that an installer puts beside the interpreter, which starts this package."""
-    beside = os.path.join(os.path.dirname(sys.executable), "execbox")
-    if os.path.realpath(path) != os.path.realpath(beside):
-        return False
-    with open(path, "rb") as file:
-        return file.read(2) == b"#!"
+def _path() -> list[str]:
+    return [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if folder]
+
+
+def _first(name: str, folders: Iterable[str]) -> str | None:
+    """The first program of that name. The module `shutil` takes long to import, too."""
+    paths = (os.path.join(folder, name) for folder in folders)
+    return next((path for path in paths if _is_program(path)), None)
+
+
+def _is_program(path: str) -> bool:
+    return os.path.isfile(path) and os.access(path, os.X_OK)
+
+
+def _platform() -> str:
+    system = os.uname()
+    libc = " with musl" if sys.platform == "linux" and os.path.exists(f"/lib/ld-musl-{system.machine}.so.1") else ""
+    return f"{sys.platform} on {system.machine}{libc}"
