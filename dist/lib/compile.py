@@ -10,8 +10,7 @@ from pathlib import Path
 from .platforms import GLIBC, Platform, of_this_machine
 from .project import ROOT, SCRIPTS, TARGET, run
 
-# Cargo's options are the same on every platform: see `[profile.dist]` in Cargo.toml.
-_OPTIONS = ["--profile=dist", "--locked", "--package=execbox-cli", "--bin=execbox"]
+_OPTIONS = ["--release", "--locked", "--package=execbox-cli", "--bin=execbox"]
 
 
 def binary(platform: Platform) -> Path:
@@ -31,7 +30,7 @@ def binary(platform: Platform) -> Path:
         command.append("--features=execbox-quickjs/cross")  # the build script compiles the engine for that processor
     if subprocess.run([*command, *_OPTIONS], cwd=ROOT, env=environment).returncode != 0:
         raise SystemExit("error: the binary could not be compiled")
-    return TARGET / platform.target / "dist" / "execbox"
+    return TARGET / platform.target / "release/execbox"
 
 
 def _install_zig() -> None:

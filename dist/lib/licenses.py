@@ -6,14 +6,14 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-from .project import ROOT, Crate, run
+from .project import ROOT, Crate
 
-_IS_LICENSE = re.compile(r"(licen[cs]e|copying|copyright|notice|unlicense)", re.I)
+_IS_LICENSE = re.compile(r"(licen[cs]e|copying|copyright|notice|unlicense)([-_.](?!rs$|c$|h$).*)?", re.I)
 _LINE = "-" * 79
 
 _HEAD = """\
-The binary `execbox` contains code of these projects. Each text is followed by nothing but the next one; the crates
-before it are those that it applies to. A crate under "A OR B" is used under either license.
+The binary `execbox` contains code of these projects. Above each text are the crates that it belongs to. A crate under
+"A OR B" may be used under either license.
 """
 
 
@@ -30,7 +30,7 @@ def third_party(crates: list[Crate]) -> str:
             title = f"{crate.name} {crate.version} ({crate.license})"
             if title not in users[key]:
                 users[key].append(title)
-    parts = [_HEAD, _part("The Rust standard library (MIT OR Apache-2.0)", _standard_library())]
+    parts = [_HEAD, _part("The Rust standard library (MIT OR Apache-2.0)", _mit("The Rust Project Contributors"))]
     parts += [_part("\n".join(users[key]), texts[key]) for key in sorted(texts, key=lambda key: users[key][0])]
     # What is in guest.wasm and in the tables of crates/locale.
     return "\n".join([*parts, _part("Parts that are no crates", (ROOT / "NOTICE").read_text())])
@@ -45,8 +45,7 @@ def _texts(crate: Crate, crates: list[Crate]) -> list[str]:
     if own := _files(crate.directory):
         return own
     if crate.license == "MIT" and crate.authors:
-        terms = (ROOT / "LICENSE").read_text().split("\n\n", 2)[2]
-        return [f"MIT License\n\nCopyright (c) {', '.join(crate.authors)}\n\n{terms}"]
+        return [_mit(", ".join(crate.authors))]
     if crate.license.startswith("Apache-2.0"):  # a text without the names of authors
         for other in crates:
             if other.license == crate.license and (found := _files(other.directory)):
@@ -57,13 +56,11 @@ def _texts(crate: Crate, crates: list[Crate]) -> list[str]:
 
 
 def _files(directory: Path) -> list[str]:
-    files = sorted(file for file in directory.iterdir() if _IS_LICENSE.match(file.name) and file.is_file())
+    """The texts in a crate, also those of what it contains of other projects."""
+    files = sorted(file for file in directory.rglob("*") if _IS_LICENSE.fullmatch(file.name) and file.is_file())
     return [file.read_text(errors="replace") for file in files]
 
 
-def _standard_library() -> str:
-    texts = Path(run("rustc", "--print=sysroot").strip(), "share/doc/rust/licenses")
-    if not texts.is_dir():
-        raise SystemExit(f"error: this installation of Rust has no licenses in {texts}")
-    notice = "Copyright (c) The Rust Project Contributors: https://github.com/rust-lang/rust/blob/main/COPYRIGHT"
-    return "\n\n".join([notice, *((texts / name).read_text() for name in ("MIT.txt", "Apache-2.0.txt"))])
+def _mit(holders: str) -> str:
+    terms = (ROOT / "LICENSE").read_text().split("\n\n", 2)[2]
+    return f"MIT License\n\nCopyright (c) {holders}\n\n{terms}"

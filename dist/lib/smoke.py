@@ -29,8 +29,9 @@ class Place:
         home, programs = directory / "home", directory / "programs"
         home.mkdir()
         programs.mkdir()
-        for name in ("node", "npm", "npx", "python3"):
+        for name in ("node", "npm", "npx"):
             (programs / name).symlink_to(shutil.which(name))
+        (programs / "python3").symlink_to(Path(sys.executable).resolve())
         self.environment = {
             "HOME": str(home),
             "PATH": f"{programs}:/usr/bin:/bin",
