@@ -125,9 +125,7 @@ test("a missing binary is explained", async () => {
     // What npm puts on the PATH starts this package.
     process.env.PATH = place;
     writeFileSync(join(place, "execbox"), "#!/usr/bin/env node\n", { mode: 0o700 });
-    await missing(
-      new RegExp(`no binary for ${process.platform} on ${process.arch}: .*cargo install .*EXECBOX_BIN`),
-    );
+    await missing(new RegExp(`no binary for ${process.platform} on ${process.arch}: .*cargo install .*EXECBOX_BIN`));
   } finally {
     Object.assign(process.env, { EXECBOX_BIN: binary, PATH });
   }
