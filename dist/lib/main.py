@@ -94,11 +94,9 @@ def _strip(compiled: Path, release: Release) -> None:
         raise SystemExit(f"error: there is no file {compiled}")
     shutil.copy(compiled, release.binary)
     run("strip", release.binary)
-    said = run(release.binary, "--version").split()
-    if said[:2] != ["execbox", release.version]:
-        raise SystemExit(
-            f"error: {compiled} says that it is {' '.join(said)}, and Cargo.toml has version {release.version}"
-        )
+    said, *_ = run(release.binary, "--version").splitlines()
+    if said != f"execbox {release.version}":
+        raise SystemExit(f"error: {compiled} is {said!r}, and the version in Cargo.toml {release.version}")
 
 
 if __name__ == "__main__":

@@ -30,7 +30,9 @@ class Place:
         home.mkdir()
         programs.mkdir()
         for name in ("node", "npm", "npx"):
-            (programs / name).symlink_to(shutil.which(name))
+            if (program := shutil.which(name)) is None:
+                raise SystemExit(f"error: {name} is not on the PATH: install Node.js 20 or later")
+            (programs / name).symlink_to(program)
         (programs / "python3").symlink_to(Path(sys.executable).resolve())
         self.environment = {
             "HOME": str(home),
