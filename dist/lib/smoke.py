@@ -1,4 +1,5 @@
-"""`dist/smoke`: installs each artifact into an empty environment, and runs the first example of its README."""
+"""`dist/smoke`: installs each artifact into an empty environment, runs the first example of its README, and starts the
+gateway with `uvx execbox mcp` and `npx --yes execbox mcp`."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ import time
 from pathlib import Path
 
 from . import platforms, project
+from .client import Client
 from .registry import Registry
 
 VERSION = project.version()
@@ -33,18 +35,21 @@ class Place:
             if (program := shutil.which(name)) is None:
                 raise SystemExit(f"error: {name} is not on the PATH: install Node.js 20 or later")
             (programs / name).symlink_to(program)
+        for name in ("uv", "uvx"):
+            (programs / name).symlink_to(project.SCRIPTS / name)
         (programs / "python3").symlink_to(Path(sys.executable).resolve())
         self.environment = {
             "HOME": str(home),
             "PATH": f"{programs}:/usr/bin:/bin",
             "PIP_NO_INDEX": "1",
+            "UV_OFFLINE": "1",
             "npm_config_update_notifier": "false",
         }
 
     def run(self, *command: str | Path, status: int = 0, **environment: str | Path) -> str:
         """What a command prints, which must exit with the status. Its standard error is part of it if it must fail."""
         errors = subprocess.STDOUT if status else None
-        variables = self.environment | {name: str(value) for name, value in environment.items()}
+        variables = self._variables(environment)
         result = subprocess.run(
             command, cwd=self.directory, env=variables, stdout=subprocess.PIPE, stderr=errors, text=True
         )
@@ -53,6 +58,10 @@ class Place:
             raise SystemExit(f"error: {' '.join(map(str, command))}: exit status {result.returncode}, not {status}")
         return result.stdout
 
+    def client(self, *command: str, **environment: str | Path) -> Client:
+        """A client of the MCP server that a command starts."""
+        return Client(command, self.directory, self._variables(environment))
+
     def venv(self) -> Path:
         """The python of a new virtual environment."""
         self.run("python3", "-m", "venv", "venv")
@@ -60,6 +69,9 @@ class Place:
 
     def install(self, python: Path, *arguments: str | Path) -> None:
         self.run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *arguments)
+
+    def _variables(self, more: dict[str, str | Path]) -> dict[str, str]:
+        return self.environment | {name: str(value) for name, value in more.items()}
 
 
 def expect(what: str, actual: str, expected: str) -> None:
@@ -173,6 +185,32 @@ def npm(artifacts: Path, place: Place, binary: Path) -> None:
     expect("EXECBOX_BIN", place.run("node", "example.mjs", EXECBOX_BIN=binary), r"1 \[\] undefined")
 
 
+def gateway(place: Place, *command: str, **environment: str | Path) -> None:
+    """Starts `execbox mcp` with a command, in front of a server with the tool `add`, and runs code that calls the tool."""
+    shutil.copy(project.ROOT / "dist/lib/adder.py", place.directory)
+    started = time.monotonic()
+    with place.client(*command, "--server", "sums=python3 adder.py", **environment) as client:
+        version, information = "2025-06-18", {"name": "smoke", "version": VERSION}
+        offer = {"protocolVersion": version, "capabilities": {}, "clientInfo": information}
+        expect("the version of the protocol", client.request("initialize", offer)["protocolVersion"], version)
+        client.notify("notifications/initialized")
+        tools = sorted(tool["name"] for tool in client.request("tools/list", {})["tools"])
+        expect("the tools of the gateway", " ".join(tools), "mcp_execute_code mcp_search_tools")
+        call = {"name": "mcp_execute_code", "arguments": {"code": "await sums.add({ a: 40, b: 2 })"}}
+        expect("the result of the code", client.request("tools/call", call)["content"][0]["text"], "42")
+        client.finish()
+    print(f"{' '.join(command)}: {time.monotonic() - started:.1f} s from the start to the exit")
+
+
+def uvx(artifacts: Path, place: Place) -> None:
+    gateway(place, "uvx", "execbox", "mcp", UV_FIND_LINKS=artifacts)
+
+
+def npx(artifacts: Path, place: Place) -> None:
+    with Registry(artifacts) as registry:
+        gateway(place, "npx", "--yes", "execbox", "mcp", npm_config_registry=registry.url)
+
+
 def main() -> None:
     artifacts = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else project.TARGET / "artifacts"
     if not artifacts.is_dir():
@@ -184,6 +222,8 @@ def main() -> None:
         wheel(artifacts, Place(places / "wheel"))
         sdist(artifacts, Place(places / "sdist"), binary)
         npm(artifacts, Place(places / "npm"), binary)
+        uvx(artifacts, Place(places / "uvx"))
+        npx(artifacts, Place(places / "npx"))
     print(f"{len(os.listdir(artifacts))} artifacts work: {', '.join(sorted(os.listdir(artifacts)))}")
 
 
