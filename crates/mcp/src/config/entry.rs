@@ -9,6 +9,7 @@ use super::ignored::{HTTP_TYPES, IgnoredKey, ignored_keys};
 use super::node::Node;
 use super::variables::{Expander, Scope};
 use super::{ConfigError, Entry, Problem, ServerConfig, SkipReason, Transport};
+use crate::Secrets;
 use crate::filter::Pattern;
 use crate::oauth::OAuthClient;
 use crate::upstream::{HttpProtocol, ResultFormat};
@@ -31,6 +32,13 @@ pub(super) fn read(name: &str, node: &Node<'_>, scope: Scope<'_>) -> Entry {
         server = Err(SkipReason::Invalid { file: scope.context.file_name(), error });
     }
     Entry { name: name.to_owned(), server, ignored }
+}
+
+/// The secrets of an entry, also if it is disabled.
+pub(super) fn secrets(name: &str, node: &Node<'_>, scope: Scope<'_>) -> Secrets {
+    let read = RawEntry::read(node).and_then(|raw| Ok((raw.kind(node)?, raw)));
+    let server = read.ok().and_then(|(kind, raw)| raw.server(name, kind, scope, &mut false).ok());
+    server.map(|server| server.secrets).unwrap_or_default()
 }
 
 /// The patterns of tools whose calls need no approval.
@@ -317,6 +325,8 @@ pub(super) fn is_execbox(program: &str, args: &[String]) -> bool {
     let words: Vec<&str> = arguments.flat_map(str::split_whitespace).collect();
     let is_name = |word: &str| {
         let name = word.rsplit(['/', '\\']).next().unwrap_or_default();
+        // `npx execbox@latest`, `uvx execbox==1.0`.
+        let name = name.split(['@', '=']).next().unwrap_or_default();
         name.strip_suffix(".exe").unwrap_or(name) == "execbox"
     };
     words.windows(2).any(|pair| is_name(pair[0]) && pair[1] == "mcp")
@@ -400,7 +410,13 @@ mod tests {
             is_execbox(&words.next().unwrap(), &words.collect::<Vec<_>>())
         };
         assert!(is_execbox("sh", &["-c".to_owned(), "exec execbox mcp --config x".to_owned()]));
-        for line in ["execbox mcp", "/usr/bin/execbox mcp --config x", "npx -y execbox mcp", "C:\\b\\execbox.exe mcp"] {
+        for line in [
+            "execbox mcp",
+            "/usr/bin/execbox mcp --config x",
+            "npx -y execbox mcp",
+            "uvx execbox@latest mcp",
+            "C:\\b\\execbox.exe mcp",
+        ] {
             assert!(is(line), "{line}");
         }
         for line in ["execbox", "execbox-mcp mcp", "mcp execbox", "execbox runner mcp"] {

@@ -74,7 +74,7 @@ use std::time::Duration;
 
 pub use self::clients::{ClientConfig, ClientLimits, TokenPlace, WeakToken};
 pub use self::context::{Context, MAX_ENV_FILE, Unavailable, Variables};
-pub use self::edit::{EditError, Edited, always_allow};
+pub use self::edit::{EditError, Edited, Gateway, GatewayCommand, GatewayFiles, always_allow};
 pub use self::env_file::EnvFileProblem;
 pub use self::ignored::{IgnoreReason, IgnoredKey};
 pub use self::input::{Input, InputKind, InputOption};
@@ -187,9 +187,29 @@ impl From<Vec<ServerConfig>> for Config {
 impl Config {
     /// Adds the servers of a file. Nothing is added if it fails.
     pub fn read(&mut self, text: &str, context: &dyn Context) -> Result<(), ConfigError> {
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let format = Format::of(text, context.file_name().as_deref());
-        let entries = node::parse::<_, ConfigError>(text, format, |file| tables::entries(&file, format, context))?;
+        let entries = parse(text, context, |file, format| tables::entries(file, format, context))?;
+        self.add(entries);
+        Ok(())
+    }
+
+    /// Reads the servers of a file apart: those of the user, with `None`, and those of each project, with its folder. Empty if
+    /// the file has no servers.
+    pub fn scopes(text: &str, context: &dyn Context) -> Result<Vec<(Option<String>, Self)>, ConfigError> {
+        let scopes = parse(text, context, |file, format| tables::scopes(file, format, context))?;
+        let config = |entries| {
+            let mut config = Self::default();
+            config.add(entries);
+            config
+        };
+        Ok(scopes.into_iter().map(|(project, entries)| (project, config(entries))).collect())
+    }
+
+    /// The secrets of all entries of a file, also of those that are not used, for showing its text. None if the file is invalid.
+    pub fn secrets(text: &str, context: &dyn Context) -> Secrets {
+        parse(text, context, |file, format| tables::secrets(file, format, context)).unwrap_or_default()
+    }
+
+    fn add(&mut self, entries: Vec<Entry>) {
         for Entry { name, server, ignored } in entries {
             self.ignored.extend(ignored);
             match server {
@@ -198,7 +218,6 @@ impl Config {
                 Err(reason) => self.skip(name, reason),
             }
         }
-        Ok(())
     }
 
     /// The namespaces of all servers, followed by those of the skipped ones, by which programs call them: identifiers, made
@@ -211,6 +230,17 @@ impl Config {
     fn skip(&mut self, name: String, reason: SkipReason) {
         self.skipped.push(Skipped { name, reason });
     }
+}
+
+/// Parses a file, and calls `read` with its value and its language.
+fn parse<T>(
+    text: &str,
+    context: &dyn Context,
+    read: impl FnOnce(&node::Node<'_>, Format) -> Result<T, ConfigError>,
+) -> Result<T, ConfigError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let format = Format::of(text, context.file_name().as_deref());
+    node::parse(text, format, |file| read(&file, format))
 }
 
 /// An entry of a file, read.

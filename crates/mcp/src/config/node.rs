@@ -93,7 +93,7 @@ fn toml_error(places: &Places<'_>, error: &toml::de::Error) -> ConfigError {
 }
 
 /// A part of a file, without its place, comments and white space.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Token<'a> {
     Key(&'a str),
     /// The beginning of an object or an array.
@@ -321,6 +321,24 @@ impl<'a> Node<'a> {
         let mut tokens = Vec::new();
         self.value.add_tokens(self.places.text, &mut tokens);
         tokens
+    }
+
+    /// As [`tokens`](Self::tokens), with the objects at some paths as if they were empty.
+    pub(super) fn tokens_without(&self, paths: &[&str]) -> Vec<Token<'a>> {
+        let mut tokens = Vec::new();
+        self.add_tokens_without(paths, &mut tokens);
+        tokens
+    }
+
+    /// Recurses as deep as the file is nested, which the parsers limit.
+    fn add_tokens_without(&self, paths: &[&str], tokens: &mut Vec<Token<'a>>) {
+        let Ok(members) = self.entries() else { return self.value.add_tokens(self.places.text, tokens) };
+        tokens.push(Token::Open);
+        for (name, member) in members.into_iter().filter(|_| !paths.contains(&self.path())) {
+            tokens.push(Token::Key(name));
+            member.add_tokens_without(paths, tokens);
+        }
+        tokens.push(Token::Close);
     }
 
     /// An error at the position of this value.

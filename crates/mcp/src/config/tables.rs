@@ -9,6 +9,7 @@ use super::node::Node;
 use super::skipped::MAX_VALUES;
 use super::variables::Scope;
 use super::{ConfigError, Context, Entry, Format, IgnoredKey, Problem, SkipReason, entry};
+use crate::Secrets;
 use crate::filter::Pattern;
 
 /// Reads the entries of a file, in their order.
@@ -20,21 +21,12 @@ use crate::filter::Pattern;
 /// - `projects` of Claude Code: the project that contains the workspace folder has servers of its own, which override others
 ///   of the same name, and it disables servers by name. Outside of all projects, the servers of each are read.
 pub(super) fn entries(file: &Node<'_>, format: Format, context: &dyn Context) -> Result<Vec<Entry>, ConfigError> {
-    let mut tables = Tables::default();
-    tables.read(file)?;
+    let tables = Tables::of(file)?;
     if tables.all.is_empty() {
         return Err(file.error(Problem::NoServers(format)));
     }
-    tables.inputs.sort_by_key(|item| matches!(item, Item::Invalid { id: None, .. }));
-    let left = Cell::new(MAX_VALUES);
-    let scope = Scope { context, inputs: &tables.inputs, expands: format == Format::Json, left: &left };
-    let located = tables.located(context)?.into_iter();
-    let mut entries: Vec<_> = located
-        .map(|Located { name, node, exclusion }| match exclusion {
-            Some(reason) => Entry { name: name.to_owned(), server: Err(reason), ignored: Vec::new() },
-            None => entry::read(name, &node, scope),
-        })
-        .collect();
+    let current = tables.current_project(context);
+    let mut entries = tables.read_entries(tables.located(|_| current)?, format, context);
     for item in &tables.exposed {
         if !expose(item, &mut entries)
             && let Some(first) = entries.first_mut()
@@ -45,11 +37,39 @@ pub(super) fn entries(file: &Node<'_>, format: Format, context: &dyn Context) ->
     Ok(entries)
 }
 
+/// The entries of the user, or of the project with a folder.
+pub(super) type ScopeEntries = (Option<String>, Vec<Entry>);
+
+/// Reads the entries of a file apart: those of the user, and those of each project that has some.
+pub(super) fn scopes(file: &Node<'_>, format: Format, context: &dyn Context) -> Result<Vec<ScopeEntries>, ConfigError> {
+    let tables = Tables::of(file)?;
+    let mut scopes: Vec<(Option<usize>, Vec<Located<'_>>)> = Vec::new();
+    for located in tables.located(|table| table.project)? {
+        match scopes.iter_mut().find(|(project, _)| *project == located.project) {
+            Some((_, entries)) => entries.push(located),
+            None => scopes.push((located.project, vec![located])),
+        }
+    }
+    let folder = |project: Option<usize>| project.map(|at| tables.projects[at].folder.to_owned());
+    let scopes = scopes.into_iter();
+    Ok(scopes.map(|(project, located)| (folder(project), tables.read_entries(located, format, context))).collect())
+}
+
+/// The secrets of all entries, also of those that are not used.
+pub(super) fn secrets(file: &Node<'_>, format: Format, context: &dyn Context) -> Result<Secrets, ConfigError> {
+    let (tables, all) = (Tables::of(file)?, Secrets::default());
+    let located = tables.located(|table| table.project)?;
+    let read = |scope: Scope<'_>, Located { name, node, .. }: Located<'_>| entry::secrets(name, &node, scope);
+    tables.each(located, format, context, read).iter().for_each(|secrets| all.add(secrets));
+    Ok(all)
+}
+
 /// The entries with this name that are used.
 pub(super) fn used<'a>(file: &Node<'a>, name: &str, context: &dyn Context) -> Result<Vec<Node<'a>>, ConfigError> {
-    let mut tables = Tables::default();
-    tables.read(file)?;
-    let named = tables.located(context)?.into_iter().filter(|entry| entry.name == name && entry.exclusion.is_none());
+    let tables = Tables::of(file)?;
+    let current = tables.current_project(context);
+    let located = tables.located(|_| current)?.into_iter();
+    let named = located.filter(|entry| entry.name == name && entry.exclusion.is_none());
     Ok(named.map(|entry| entry.node).filter(|node| !entry::is_disabled(node)).collect())
 }
 
@@ -57,6 +77,8 @@ pub(super) fn used<'a>(file: &Node<'a>, name: &str, context: &dyn Context) -> Re
 struct Located<'a> {
     name: &'a str,
     node: Node<'a>,
+    /// The index of the project whose server it is.
+    project: Option<usize>,
     /// Why another part of the file excludes the entry.
     exclusion: Option<SkipReason>,
 }
@@ -78,11 +100,12 @@ fn expose(item: &Node<'_>, entries: &mut [Entry]) -> bool {
 
 /// What a file has about servers.
 #[derive(Default)]
-struct Tables<'a> {
+pub(super) struct Tables<'a> {
     /// The tables, those of the projects last.
     all: Vec<Table<'a>>,
     projects: Vec<Project<'a>>,
-    inputs: Vec<Item>,
+    /// `inputs`.
+    pub(super) inputs: Vec<Node<'a>>,
     /// The only servers that are enabled; all if it is empty.
     allowed: Vec<&'a str>,
     excluded: Vec<&'a str>,
@@ -104,13 +127,54 @@ struct Project<'a> {
 }
 
 impl<'a> Tables<'a> {
+    pub(super) fn of(file: &Node<'a>) -> Result<Self, ConfigError> {
+        let mut tables = Self::default();
+        tables.read(file)?;
+        Ok(tables)
+    }
+
+    /// The tables of the project with this folder, or of the user.
+    pub(super) fn scope(&self, project: Option<&str>) -> impl Iterator<Item = &Node<'a>> {
+        let of_scope = move |table: &&Table<'a>| table.project.map(|at| self.projects[at].folder) == project;
+        self.all.iter().filter(of_scope).map(|table| &table.servers)
+    }
+
+    /// The index of the project that contains the workspace folder.
+    fn current_project(&self, context: &dyn Context) -> Option<usize> {
+        let workspace = if self.projects.is_empty() { None } else { context.workspace_folder() };
+        workspace.as_deref().and_then(|workspace| self.project_of(workspace))
+    }
+
+    fn read_entries(&self, located: Vec<Located<'a>>, format: Format, context: &dyn Context) -> Vec<Entry> {
+        let read = |scope: Scope<'_>, Located { name, node, exclusion, .. }: Located<'_>| match exclusion {
+            Some(reason) => Entry { name: name.to_owned(), server: Err(reason), ignored: Vec::new() },
+            None => entry::read(name, &node, scope),
+        };
+        self.each(located, format, context, read)
+    }
+
+    /// What `read` makes of each entry, with the values that it can refer to.
+    fn each<T>(
+        &self,
+        located: Vec<Located<'a>>,
+        format: Format,
+        context: &dyn Context,
+        read: impl Fn(Scope<'_>, Located<'a>) -> T,
+    ) -> Vec<T> {
+        let mut inputs: Vec<_> = self.inputs.iter().flat_map(input::read).collect();
+        inputs.sort_by_key(|item| matches!(item, Item::Invalid { id: None, .. }));
+        let left = Cell::new(MAX_VALUES);
+        let scope = Scope { context, inputs: &inputs, expands: format == Format::Json, left: &left };
+        located.into_iter().map(|located| read(scope, located)).collect()
+    }
+
     fn read(&mut self, file: &Node<'a>) -> Result<(), ConfigError> {
         let mut projects = Vec::new();
         for (key, value) in file.entries()? {
             match key {
                 _ if value.is_null() => {}
                 "mcpServers" | "servers" | "context_servers" | "mcp_servers" => self.add(value, None),
-                "inputs" => self.inputs.extend(input::read(&value)),
+                "inputs" => self.inputs.push(value),
                 "expose" => match value.items("an array of tools") {
                     Ok(items) => self.exposed.extend(items),
                     Err(_) => self.exposed.push(value),
@@ -134,7 +198,7 @@ impl<'a> Tables<'a> {
             match key {
                 _ if value.is_null() => {}
                 "servers" => self.add(value, None),
-                "inputs" => self.inputs.extend(input::read(&value)),
+                "inputs" => self.inputs.push(value),
                 "allowed" => self.allowed.extend(names(&value)),
                 "excluded" => self.excluded.extend(names(&value)),
                 _ => {}
@@ -163,10 +227,8 @@ impl<'a> Tables<'a> {
         self.all.push(Table { servers, project });
     }
 
-    /// The entries of all tables, in their order.
-    fn located(&self, context: &dyn Context) -> Result<Vec<Located<'a>>, ConfigError> {
-        let workspace = if self.projects.is_empty() { None } else { context.workspace_folder() };
-        let project = workspace.as_deref().and_then(|workspace| self.project_of(workspace));
+    /// The entries of all tables, in their order. `current` is the index of the project in use, for a table.
+    fn located(&self, current: impl Fn(&Table<'a>) -> Option<usize>) -> Result<Vec<Located<'a>>, ConfigError> {
         let mut located = Vec::new();
         for table in &self.all {
             let servers = table.servers.entries()?;
@@ -174,8 +236,8 @@ impl<'a> Tables<'a> {
             let last: HashMap<_, _> = servers.iter().enumerate().map(|(at, (name, _))| (*name, at)).collect();
             for (at, (name, node)) in servers.into_iter().enumerate() {
                 let is_overridden = (last[name] != at).then_some(SkipReason::Overridden);
-                let exclusion = is_overridden.or_else(|| self.exclusion(name, table, project));
-                located.push(Located { name, node, exclusion });
+                let exclusion = is_overridden.or_else(|| self.exclusion(name, table, current(table)));
+                located.push(Located { name, node, project: table.project, exclusion });
             }
         }
         Ok(located)

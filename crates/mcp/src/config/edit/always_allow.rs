@@ -6,10 +6,9 @@
 
 use std::ops::Range;
 
-use execbox_core::text::{Keep, escape_json};
-
-use super::node::{Node, Token};
-use super::{ConfigError, Context, Format, entry, node, tables};
+use super::{EditError, comma, line_break, line_start, quoted, remark_end};
+use crate::config::node::{Node, Token};
+use crate::config::{ConfigError, Context, Format, entry, node, tables};
 use crate::filter::Pattern;
 
 /// A text with one more tool that needs no approval.
@@ -22,47 +21,6 @@ pub struct Edited {
     pub pattern: String,
     /// The key of the entry that has the pattern: `alwaysAllow` or `autoApprove`.
     pub key: &'static str,
-}
-
-/// Why a text cannot be edited.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum EditError {
-    /// The file, the entry, or its list is invalid.
-    #[error("{0}")]
-    Invalid(#[from] ConfigError),
-    /// No entry that is used has this name.
-    #[error("no entry for the server {server:?}")]
-    NoEntry {
-        /// The name of the server.
-        server: String,
-    },
-    /// Several entries that are used have this name.
-    #[error("several entries for the server {server:?}, in lines {}; rename all but one", listed(.lines))]
-    Ambiguous {
-        /// The name of the server.
-        server: String,
-        /// The lines of the entries, from 1.
-        lines: Vec<usize>,
-    },
-    /// Every name of the tool has a `*`, so that a pattern for it matches others, too.
-    #[error("the tool {tool:?} has a `*` in its name, so that no pattern matches it alone")]
-    NoPattern {
-        /// The name of the tool on its server.
-        tool: String,
-    },
-    /// The entry is written in a way that cannot be edited.
-    #[error(
-        "cannot edit the entry for the server {server:?} in line {line}; add {pattern:?} to its \"alwaysAllow\" by hand"
-    )]
-    Unsupported {
-        /// The name of the server.
-        server: String,
-        /// The line of the entry, from 1.
-        line: usize,
-        /// The pattern that is needed.
-        pattern: String,
-    },
 }
 
 /// Adds a tool to `alwaysAllow` of the entry for `server`, or to its `autoApprove` if it has only that. `names` are the names of
@@ -146,11 +104,6 @@ fn has_one_more(before: &[Token<'_>], after: &[Token<'_>]) -> bool {
     more.is_some_and(|more| (more == item || more == list) && before[same..] == after[same + more..])
 }
 
-/// A string in both languages. Hidden characters are escaped.
-fn quoted(text: &str) -> String {
-    escape_json(&serde_json::Value::from(text).to_string(), Keep::Nothing).into_owned()
-}
-
 /// A text to insert, and its offset in bytes.
 type Insertion = (usize, String);
 
@@ -205,61 +158,14 @@ fn appended(text: &str, start: usize, last: Option<Range<usize>>, item: &str, fo
     }
 }
 
-/// The offset of the comma after a value that ends at `at`, if there is one.
-fn comma(text: &str, mut at: usize, format: Format) -> Option<usize> {
-    loop {
-        at += text[at..].len() - text[at..].trim_start().len();
-        match remark(&text[at..], format) {
-            Some(remark) => at += remark.len(),
-            None => return text[at..].starts_with(',').then_some(at),
-        }
-    }
-}
-
-/// The end of the comments that follow `at` in its line; `at` if there are none.
-fn remark_end(text: &str, mut at: usize, format: Format) -> usize {
-    loop {
-        let rest = text[at..].trim_start_matches([' ', '\t']);
-        match remark(rest, format).filter(|remark| !remark.contains('\n')) {
-            Some(remark) => at = text.len() - rest.len() + remark.len(),
-            None => return at,
-        }
-    }
-}
-
-/// The comment with which a text begins.
-fn remark(text: &str, format: Format) -> Option<&str> {
-    let line = || text.split('\n').next().map(|line| line.strip_suffix('\r').unwrap_or(line));
-    match format {
-        Format::Json if text.starts_with("//") => line(),
-        Format::Json if text.starts_with("/*") => text.get(..text.find("*/")? + 2),
-        Format::Toml if text.starts_with('#') => line(),
-        _ => None,
-    }
-}
-
-fn line_start(text: &str, at: usize) -> usize {
-    text[..at].rfind('\n').map_or(0, |at| at + 1)
-}
-
-/// The line break of a text: that of its first line.
-fn line_break(text: &str) -> &'static str {
-    let first = text.find('\n').filter(|at| text[..*at].ends_with('\r'));
-    if first.is_some() { "\r\n" } else { "\n" }
-}
-
-fn listed(lines: &[usize]) -> String {
-    lines.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
 
     use proptest::prelude::*;
 
-    use super::super::{Config, Context};
     use super::always_allow;
+    use crate::config::{Config, Context};
     use crate::filter::Pattern;
 
     /// A project of Claude Code, in which every variable is set.
