@@ -103,7 +103,10 @@ fn is_empty(value: &ContextValue) -> bool {
 
 /// The commands by the occasion of their use, the most frequent ones first.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Use", &["run", "run-code", "mcp", "tools", "types", "login", "logout", "status", "approvals", "snippets"]),
+    (
+        "Use",
+        &["run", "run-code", "setup", "mcp", "tools", "types", "login", "logout", "status", "approvals", "snippets"],
+    ),
     ("Serve", &["serve", "runner"]),
     ("Check", &["doctor", "bench", "conform"]),
     ("More", &["completions", "man", "version", "help"]),

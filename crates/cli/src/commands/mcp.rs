@@ -325,6 +325,19 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, CommandError> {
     served.map(|()| Exit::Success)
 }
 
+/// Checks options that come after `execbox mcp --config FILE` on a command line. The error is a clause.
+pub(super) fn check_options(options: &[String]) -> Result<(), String> {
+    let command = Arguments::augment_args(clap::Command::new("execbox mcp").disable_help_flag(true));
+    let words = ["execbox mcp", "--config", "x"].map(str::to_owned).into_iter();
+    let matched = command.try_get_matches_from(words.chain(options.iter().cloned()));
+    let reason = |error: clap::Error| {
+        let text = error.to_string();
+        let first = text.lines().next().unwrap_or_default();
+        first.strip_prefix("error: ").unwrap_or(first).to_owned()
+    };
+    matched.map(drop).map_err(reason)
+}
+
 struct Job {
     sources: Arc<Sources>,
     loaded: Loaded,

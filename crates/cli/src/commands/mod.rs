@@ -13,6 +13,7 @@ mod run;
 mod run_code;
 mod runner;
 mod serve;
+mod setup;
 mod snippets;
 mod status;
 mod tools;
@@ -29,6 +30,7 @@ pub(crate) enum Command {
     Run(run::Arguments),
     RunCode(run_code::Arguments),
     Mcp(Box<mcp::Arguments>),
+    Setup(setup::Arguments),
     Status(status::Arguments),
     Approvals(approvals::Arguments),
     Login(login::Arguments),
@@ -53,6 +55,7 @@ impl Command {
             Self::Run(arguments) => run::run(arguments),
             Self::RunCode(arguments) => run_code::run(arguments),
             Self::Mcp(arguments) => mcp::run(*arguments),
+            Self::Setup(arguments) => setup::run(&arguments),
             Self::Status(arguments) => status::run(&arguments),
             Self::Approvals(arguments) => approvals::run(arguments),
             Self::Login(arguments) => login::run(&arguments),

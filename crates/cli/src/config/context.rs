@@ -145,3 +145,43 @@ impl Context for FileContext<'_> {
         self.inputs.borrow_mut().entry(input.id.clone()).or_insert_with(find).clone()
     }
 }
+
+/// A context in which every variable and every input has a value, so that no entry is skipped for the lack of one.
+#[derive(Debug)]
+pub(crate) struct Placeholders {
+    pub(crate) file: PathBuf,
+    pub(crate) workspace: Option<PathBuf>,
+}
+
+impl Placeholders {
+    /// The context of a file outside of all projects.
+    pub(crate) fn of(file: &Path) -> Self {
+        Self { file: file.to_owned(), workspace: None }
+    }
+}
+
+impl Context for Placeholders {
+    fn variable(&self, _: &str) -> Option<String> {
+        Some("x".to_owned())
+    }
+
+    fn file_name(&self) -> Option<String> {
+        Some(self.file.display().to_string())
+    }
+
+    fn workspace_folder(&self) -> Option<PathBuf> {
+        self.workspace.clone()
+    }
+
+    fn user_home(&self) -> Option<PathBuf> {
+        Some(PathBuf::from("/"))
+    }
+
+    fn env_file(&self, _: &Path) -> Result<String, Unavailable> {
+        Ok(String::new())
+    }
+
+    fn input(&self, _: &Input) -> Result<String, Unavailable> {
+        Ok("x".to_owned())
+    }
+}

@@ -47,9 +47,7 @@ pub(crate) struct PrivateFile<T> {
 impl<T: Default + Serialize + DeserializeOwned> PrivateFile<T> {
     /// A file of this user. Nothing is read or written yet.
     pub(crate) fn of_user(name: &str, expected: &'static str) -> Result<Self, PrivateError> {
-        let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let config = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")));
-        Ok(Self::at(config.ok_or(PrivateError::NoHome)?.join("execbox").join(name), expected))
+        Ok(Self::at(directory_of_user()?.join(name), expected))
     }
 
     pub(crate) fn at(path: PathBuf, expected: &'static str) -> Self {
@@ -101,9 +99,7 @@ impl<T: Default + Serialize + DeserializeOwned> PrivateFile<T> {
 
     /// A lock beside the file, which processes take by its name. The directory is created.
     pub(crate) fn lock(&self, name: &str) -> Result<Lock, PrivateError> {
-        let directory = self.directory();
-        let mut builder = DirBuilder::new();
-        builder.recursive(true).mode(0o700).create(directory).map_err(|error| failed(directory, error))?;
+        create_directory(self.directory())?;
         let path = ownership::resolve_file(&self.path.with_extension(name))?;
         let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(&path);
         Ok(Lock { file: file.map_err(|error| failed(&path, error))?, path })
@@ -136,6 +132,26 @@ impl Lock {
             Err(TryLockError::Error(error)) => Err(failed(&self.path, error)),
         }
     }
+}
+
+/// The configuration directory of this user: `$XDG_CONFIG_HOME/execbox`, or `~/.config/execbox`.
+pub(crate) fn directory_of_user() -> Result<PathBuf, PrivateError> {
+    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let config = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")));
+    Ok(config.ok_or(PrivateError::NoHome)?.join("execbox"))
+}
+
+/// Creates a directory that only this user can enter.
+fn create_directory(directory: &Path) -> Result<(), PrivateError> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(directory).map_err(|error| failed(directory, error))
+}
+
+/// Writes a file that only this user can read, and the directories on the way to it.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), PrivateError> {
+    create_directory(path.parent().unwrap_or(path))?;
+    let path = ownership::resolve_file(path)?;
+    replace(&path, text.as_bytes()).map_err(|error| failed(&path, error))
 }
 
 /// Replaces a file as a whole by one that only its owner can read. The text is written to a new file, whose name begins with

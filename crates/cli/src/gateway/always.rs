@@ -1,22 +1,21 @@
 //! "Always" as an answer about a call: adds its tool to `alwaysAllow` in the file of its server, after the change was shown.
 
 use std::collections::{HashMap, HashSet};
-use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use execbox_mcp::Secrets;
-use execbox_mcp::config::{Config, Context, EditError, Edited, Input, SkipReason, Unavailable, always_allow};
+use execbox_mcp::config::{Config, Context as _, EditError, Edited, SkipReason, always_allow};
 use execbox_mcp::server::{AlwaysAllow, Proposal};
 use serde::{Deserialize, Serialize};
 
-use crate::config::context::FileContext;
+use crate::config::context::{FileContext, Placeholders};
 use crate::config::files::Files;
 use crate::error::CliError;
 use crate::files::rewrite::{Rewrite, RewriteError};
 use crate::files::source;
 use crate::gateway::watch::Lines;
 use crate::options::servers::Loaded;
+use crate::output::path::shown;
 use crate::prompt::{Attended, Terminal};
 
 /// The entries of the servers of this process, and the tools that were added to them.
@@ -161,32 +160,9 @@ impl Entry {
         let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
         Self { file, workspace, server: server.to_owned() }
     }
-}
 
-/// The context in which an entry is found. Every variable and every input is set, so that no server is skipped for them.
-impl Context for Entry {
-    fn variable(&self, _: &str) -> Option<String> {
-        Some("x".to_owned())
-    }
-
-    fn file_name(&self) -> Option<String> {
-        Some(self.file.display().to_string())
-    }
-
-    fn workspace_folder(&self) -> Option<PathBuf> {
-        self.workspace.clone()
-    }
-
-    fn user_home(&self) -> Option<PathBuf> {
-        Some(PathBuf::from("/"))
-    }
-
-    fn env_file(&self, _: &Path) -> Result<String, Unavailable> {
-        Ok(String::new())
-    }
-
-    fn input(&self, _: &Input) -> Result<String, Unavailable> {
-        Ok("x".to_owned())
+    fn context(&self) -> Placeholders {
+        Placeholders { file: self.file.clone(), workspace: self.workspace.clone() }
     }
 }
 
@@ -204,7 +180,7 @@ impl Target {
     pub(crate) fn change(&self) -> Result<Option<Change>, AlwaysError> {
         let rewrite = Rewrite::read(&self.entry.file)?;
         let [original, safe] = &self.names;
-        let edited = always_allow(rewrite.text(), &self.entry, &self.entry.server, [original, safe]);
+        let edited = always_allow(rewrite.text(), &self.entry.context(), &self.entry.server, [original, safe]);
         let edited = edited.map_err(|error| {
             let file = self.entry.file.clone();
             match error {
@@ -246,18 +222,10 @@ impl Change {
     pub(crate) fn text(&self) -> String {
         let (file, real) = (self.target.file(), shown(self.rewrite.path()));
         let link = if file == real { String::new() } else { format!(" -> {real}") };
-        let secrets = self.secrets();
+        let secrets = Config::secrets(self.rewrite.text(), &self.target.entry.context());
         // Redacted as a whole: of a secret that is cut, a part would remain.
         let [old, new] = [self.rewrite.text(), &self.edited.text].map(|text| secrets.redact(text.to_owned()));
         format!("{file}{link}\n{}", changed_lines(&old, &new))
-    }
-
-    /// The secrets in the file.
-    fn secrets(&self) -> Secrets {
-        let (mut config, secrets) = (Config::default(), Secrets::default());
-        let _ = config.read(self.rewrite.text(), &self.target.entry);
-        config.servers.iter().for_each(|server| secrets.add(&server.secrets));
-        secrets
     }
 
     pub(crate) fn write_if_confirmed(&self, terminal: &mut Terminal) -> Result<(), AlwaysError> {
@@ -270,15 +238,6 @@ impl Change {
     /// Writes the file, if it still has the text that the change is about.
     pub(crate) fn write(&self) -> Result<(), AlwaysError> {
         Ok(self.rewrite.replace(&self.edited.text)?)
-    }
-}
-
-/// A path, with `~` for the home directory.
-fn shown(path: &Path) -> String {
-    let home = env::home_dir().filter(|home| home.components().count() > 1);
-    match home.and_then(|home| Some(path.strip_prefix(home).ok()?.to_owned())) {
-        Some(path) => format!("~/{}", path.display()),
-        None => path.display().to_string(),
     }
 }
 

@@ -579,6 +579,23 @@ pub(crate) fn all_providers(stubs: &[Provider], servers: &Servers) -> Vec<Provid
     stubs.iter().cloned().chain(servers.providers()).collect()
 }
 
+/// The command without arguments, or the origin of the URL. Arguments, paths and user names may be secrets.
+pub(crate) fn transport(server: &ServerConfig) -> Option<String> {
+    let text = match &server.transport {
+        Transport::Stdio { command, .. } => command.clone(),
+        Transport::Http { url, .. } => origin(url)?,
+        _ => return None,
+    };
+    Some(server.secrets.redact(text))
+}
+
+fn origin(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let authority = rest.split(['/', '\\', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    scheme.chars().all(|c| c.is_ascii_alphabetic()).then(|| format!("{scheme}://{host}"))
+}
+
 /// What to do about an entry that starts execbox itself.
 pub(crate) const OF_CLIENT: &str =
     "this is the configuration of a client that starts execbox: copy the servers for execbox to a new file";
@@ -608,7 +625,7 @@ const MAX_NOTES: usize = 20;
 mod tests {
     use execbox_mcp::config::{Config, ServerConfig};
 
-    use super::used_namespaces;
+    use super::{origin, used_namespaces};
 
     #[test]
     fn programs_use_the_namespaces_that_they_name_or_may_compute() {
@@ -631,6 +648,20 @@ mod tests {
         for code in ["await tools.search('orders')", "await snippets.total()"] {
             assert_eq!(used_namespaces(&config, code, false), [""; 0], "{code}");
             assert_eq!(used_namespaces(&config, code, true), names, "{code}");
+        }
+    }
+
+    #[test]
+    fn an_origin_has_no_path_and_no_user() {
+        for (url, expected) in [
+            ("https://user:pw@example.com:8443/key?token=a#b", Some("https://example.com:8443")),
+            ("http://[::1]:80", Some("http://[::1]:80")),
+            ("https://a@b@example.com\\key", Some("https://example.com")),
+            ("https:///user:pw@example.com/", Some("https://")),
+            ("https:\\\\user:pw@example.com/x://y", None),
+            ("https:user:pw@example.com", None),
+        ] {
+            assert_eq!(origin(url).as_deref(), expected, "{url}");
         }
     }
 }

@@ -2,6 +2,8 @@
 
 pub(crate) mod code_frame;
 pub(crate) mod diagnostic;
+pub(crate) mod diff;
+pub(crate) mod path;
 pub(crate) mod progress;
 pub(crate) mod report;
 pub(crate) mod style;

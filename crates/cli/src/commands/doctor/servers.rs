@@ -163,7 +163,7 @@ impl ServerReport {
         let notes = servers::note_lines(&status).into_iter();
         let notes = notes.map(|(line, _)| line.strip_prefix(&prefix).unwrap_or(&line).to_owned());
         let warnings = server.iter().flat_map(|server| warnings(server, &status)).chain(notes).collect();
-        let transport = server.and_then(transport);
+        let transport = server.and_then(servers::transport);
         let report = |state| Self {
             name: status.name,
             namespace: status.namespace,
@@ -243,23 +243,6 @@ fn warnings(server: &ServerConfig, status: &Status) -> Vec<String> {
     warnings
 }
 
-/// The command without arguments, or the origin of the URL. Arguments, paths and user names may be secrets.
-fn transport(server: &ServerConfig) -> Option<String> {
-    let text = match &server.transport {
-        Transport::Stdio { command, .. } => command.clone(),
-        Transport::Http { url, .. } => origin(url)?,
-        _ => return None,
-    };
-    Some(server.secrets.redact(text))
-}
-
-fn origin(url: &str) -> Option<String> {
-    let (scheme, rest) = url.split_once("://")?;
-    let authority = rest.split(['/', '\\', '?', '#']).next().unwrap_or_default();
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    scheme.chars().all(|c| c.is_ascii_alphabetic()).then(|| format!("{scheme}://{host}"))
-}
-
 /// A line for each file that other users can read and that has a secret of one of its servers.
 fn readable_secrets(loaded: &Loaded) -> Vec<String> {
     let files: BTreeSet<&PathBuf> = loaded.sources.iter().flatten().collect();
@@ -301,24 +284,5 @@ impl Entry {
             env => format!(", \"env\": {{ {} }}", env.join(", ")),
         };
         Ok(format!("{{ \"mcpServers\": {{ \"execbox\": {{ \"command\": {command}, \"args\": [{args}]{env} }} }} }}"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::origin;
-
-    #[test]
-    fn an_origin_has_no_path_and_no_user() {
-        for (url, expected) in [
-            ("https://user:pw@example.com:8443/key?token=a#b", Some("https://example.com:8443")),
-            ("http://[::1]:80", Some("http://[::1]:80")),
-            ("https://a@b@example.com\\key", Some("https://example.com")),
-            ("https:///user:pw@example.com/", Some("https://")),
-            ("https:\\\\user:pw@example.com/x://y", None),
-            ("https:user:pw@example.com", None),
-        ] {
-            assert_eq!(origin(url).as_deref(), expected, "{url}");
-        }
     }
 }

@@ -16,7 +16,7 @@ use std::process::Command;
 use super::page::{Page, Passage, code_in};
 
 /// The commands of the binary.
-const COMMANDS: [&str; 27] = [
+const COMMANDS: [&str; 28] = [
     "",
     "approvals",
     "approvals approve",
@@ -36,6 +36,7 @@ const COMMANDS: [&str; 27] = [
     "run-code",
     "runner",
     "serve",
+    "setup",
     "snippets",
     "snippets delete",
     "snippets list",
@@ -47,12 +48,13 @@ const COMMANDS: [&str; 27] = [
 ];
 
 /// The commands that pages are about, by the beginning of their paths.
-const SUBJECTS: [(&str, &[&str]); 9] = [
+const SUBJECTS: [(&str, &[&str]); 10] = [
     ("README.md", &["mcp", "run"]),
     ("LIMITATIONS.md", &["mcp", "run", "runner"]),
     ("docs/embedding.md", &[]),
     ("docs/embedding-other-languages.md", &["serve"]),
     ("docs/gateway", &["mcp"]),
+    ("docs/gateway-setup.md", &["setup"]),
     ("docs/language.md", &["run"]),
     ("docs/limits.md", &["run"]),
     ("docs/runner-protocol.md", &["conform"]),

@@ -11,5 +11,6 @@ mod login;
 mod mcp;
 mod reload;
 mod run_gateway;
+mod setup;
 mod skipped_entries;
 mod state;
