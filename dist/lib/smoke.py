@@ -1,9 +1,10 @@
-"""`dist/smoke`: installs each artifact into an empty environment, runs the first example of its README, and starts the
-gateway with `uvx execbox mcp` and `npx --yes execbox mcp`."""
+"""`dist/smoke`: installs each artifact into an empty environment, runs the first example of its README, and sets up a client
+with `uvx execbox setup` and `npx --yes execbox setup`."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -186,10 +187,18 @@ def npm(artifacts: Path, place: Place, binary: Path) -> None:
 
 
 def gateway(place: Place, *command: str, **environment: str | Path) -> None:
-    """Starts `execbox mcp` with a command, in front of a server with the tool `add`, and runs code that calls the tool."""
-    shutil.copy(project.ROOT / "dist/lib/adder.py", place.directory)
+    """Puts execbox, which a command fetches and starts, in front of a server with the tool `add` in the file of a client.
+    Then starts execbox as the client does, and runs code that calls the tool."""
+    server = shutil.copy(project.ROOT / "dist/lib/adder.py", place.directory)
+    file = Path(place.environment["HOME"]) / ".cursor/mcp.json"
+    file.parent.mkdir()
+    file.write_text(json.dumps({"mcpServers": {"sums": {"command": "python3", "args": [str(server)]}}}))
     started = time.monotonic()
-    with place.client(*command, "--server", "sums=python3 adder.py", **environment) as client:
+    place.run(*command, "setup", "cursor", "--yes", **environment)
+    entry = json.loads(file.read_text())["mcpServers"]["execbox"]
+    start = [entry["command"], *entry["args"]]
+    expect("the command of the client", " ".join(start), rf"{' '.join(command)} mcp --config \S+/cursor\.json")
+    with place.client(*start, **environment) as client:
         version, information = "2025-06-18", {"name": "smoke", "version": VERSION}
         offer = {"protocolVersion": version, "capabilities": {}, "clientInfo": information}
         expect("the version of the protocol", client.request("initialize", offer)["protocolVersion"], version)
@@ -199,16 +208,16 @@ def gateway(place: Place, *command: str, **environment: str | Path) -> None:
         call = {"name": "mcp_execute_code", "arguments": {"code": "await sums.add({ a: 40, b: 2 })"}}
         expect("the result of the code", client.request("tools/call", call)["content"][0]["text"], "42")
         client.finish()
-    print(f"{' '.join(command)}: {time.monotonic() - started:.1f} s from the start to the exit")
+    print(f"{' '.join(command)}: {time.monotonic() - started:.1f} s for setup and a first result")
 
 
 def uvx(artifacts: Path, place: Place) -> None:
-    gateway(place, "uvx", "execbox", "mcp", UV_FIND_LINKS=artifacts)
+    gateway(place, "uvx", "execbox", UV_FIND_LINKS=artifacts)
 
 
 def npx(artifacts: Path, place: Place) -> None:
     with Registry(artifacts) as registry:
-        gateway(place, "npx", "--yes", "execbox", "mcp", npm_config_registry=registry.url)
+        gateway(place, "npx", "--yes", "execbox", npm_config_registry=registry.url)
 
 
 def main() -> None:
