@@ -230,9 +230,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
         if selected.is_empty() {
             report::note(&NO_SERVERS);
         }
-        // Errors are found before servers are started.
-        changes(&search, &selected, &launcher, &arguments.options)?;
         if !arguments.connection.no_connect && !arguments.consent.dry_run {
+            // Errors are found before servers are started.
+            changes(&search, &selected, &launcher, &arguments.options)?;
             warn_of_failures(&search, &selected, arguments.connection.timeout.0)?;
         }
     }
