@@ -204,7 +204,8 @@ impl Config {
         Ok(scopes.into_iter().map(|(project, entries)| (project, config(entries))).collect())
     }
 
-    /// The secrets of all entries of a file, also of those that are not used, for showing its text. None if the file is invalid.
+    /// The secrets of a file, for showing its text: those of all entries, also of those that are not used, and what else in the
+    /// file is a credential by its form. None if the file is invalid.
     pub fn secrets(text: &str, context: &dyn Context) -> Secrets {
         parse(text, context, |file, format| tables::secrets(file, format, context)).unwrap_or_default()
     }

@@ -172,6 +172,21 @@ impl<'a> Value<'a> {
 
 impl<'a> Value<'a> {
     /// Recurses as deep as the file is nested, which the parsers limit.
+    fn visit_strings(self, key: &'a str, visit: &mut dyn FnMut(&'a str, &[&'a str])) {
+        let string = |value: &Self| match value.kind() {
+            Kind::String(text) => Some(text),
+            _ => None,
+        };
+        let items = self.items();
+        let strings: Vec<_> = string(&self).into_iter().chain(items.iter().filter_map(string)).collect();
+        if !strings.is_empty() {
+            visit(key, &strings);
+        }
+        items.into_iter().filter(|item| string(item).is_none()).for_each(|item| item.visit_strings(key, visit));
+        self.members().into_iter().for_each(|(name, _, member)| member.visit_strings(name, visit));
+    }
+
+    /// Recurses as deep as the file is nested, which the parsers limit.
     fn add_tokens(self, text: &'a str, tokens: &mut Vec<Token<'a>>) {
         if !matches!(self.kind(), Kind::Array | Kind::Object) {
             return tokens.push(Token::Scalar(text.get(self.range()).unwrap_or_default()));
@@ -321,6 +336,11 @@ impl<'a> Node<'a> {
         let mut tokens = Vec::new();
         self.value.add_tokens(self.places.text, &mut tokens);
         tokens
+    }
+
+    /// Calls `visit` with each string, and with the strings of each array, and the key to which they belong.
+    pub(super) fn visit_strings(&self, visit: &mut dyn FnMut(&'a str, &[&'a str])) {
+        self.value.visit_strings("", visit);
     }
 
     /// As [`tokens`](Self::tokens), with the objects at some paths as if they were empty.

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::input::{self, Item};
 use super::node::Node;
+use super::secret::Candidates;
 use super::skipped::MAX_VALUES;
 use super::variables::Scope;
 use super::{ConfigError, Context, Entry, Format, IgnoredKey, Problem, SkipReason, entry};
@@ -55,9 +56,17 @@ pub(super) fn scopes(file: &Node<'_>, format: Format, context: &dyn Context) -> 
     Ok(scopes.map(|(project, located)| (folder(project), tables.read_entries(located, format, context))).collect())
 }
 
-/// The secrets of all entries, also of those that are not used.
+/// The secrets of all entries, also of those that are not used, and what else in the file is a credential by its form.
 pub(super) fn secrets(file: &Node<'_>, format: Format, context: &dyn Context) -> Result<Secrets, ConfigError> {
-    let (tables, all) = (Tables::of(file)?, Secrets::default());
+    let (tables, mut candidates) = (Tables::of(file)?, Candidates::default());
+    file.visit_strings(&mut |key, strings| {
+        for string in strings {
+            candidates.add(key, string);
+            candidates.add_url(string);
+        }
+        candidates.add_arguments(&strings.iter().map(ToString::to_string).collect::<Vec<_>>());
+    });
+    let all = candidates.into_secrets();
     let located = tables.located(|table| table.project)?;
     let read = |scope: Scope<'_>, Located { name, node, .. }: Located<'_>| entry::secrets(name, &node, scope);
     tables.each(located, format, context, read).iter().for_each(|secrets| all.add(secrets));

@@ -149,6 +149,28 @@ fn each_change_is_shown_as_a_diff_without_secrets_and_nothing_is_written() {
     assert_eq!(succeeds(&home, &["--all", "-n"]).0, diff);
 }
 
+/// Beside the entries that move are others, and what the client keeps for itself.
+#[test]
+fn secrets_beside_the_servers_are_not_shown() {
+    let key = "sk-ant-api03-A1b2C3d4e5F6g7H8i9J0k1L2m3N4o5P6";
+    let json = r#"{
+  "primaryApiKey": "KEY",
+  "accounts": [ { "urls": ["https://x.example/?token=KEY"] }, "KEY" ],
+  "mcpServers": {
+    "moved": { "command": "moved" },
+    "invalid": { "command": 1, "env": { "TOKEN": "KEY" } },
+    "off": { "command": "x", "args": ["--header", "Authorization: Bearer KEY"], "disabled": true }
+  }
+}"#;
+    let home = home_with("setup-beside", ".claude.json", &json.replace("KEY", key));
+    let toml = "api_key = \"KEY\"\n[mcp_servers.moved]\ncommand = \"moved\"\n[mcp_servers.invalid]\ncommand = 1\nenv = { TOKEN = \"KEY\" }\n";
+    write(&home, ".codex/config.toml", &toml.replace("KEY", key));
+    let (diff, _) = succeeds(&home, &["--dry-run"]);
+    assert_eq!(diff.matches("\n+++ ").count(), 4, "{diff}");
+    assert!(diff.contains("primaryApiKey") && diff.contains("\"urls\"") && diff.contains("api_key"), "{diff}");
+    assert!(!diff.contains("sk-ant-"), "{diff}");
+}
+
 #[test]
 fn all_servers_move_and_come_back_byte_for_byte() {
     let home = home("setup-undo");
