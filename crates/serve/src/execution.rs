@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use execbox::code::{AttachedBytes, CodeControl, CodeExecutionError, CodeExecutionOptions, CodeExecutionResult};
 use execbox::{
-    CancellationToken, ErrorCode, ExecuteError, ExecuteRequest, ExecuteResult, Limits, Provider, ScriptFunction, Usage,
-    code_tool,
+    CancellationToken, Cause, ErrorCode, ExecuteError, ExecuteRequest, ExecuteResult, Limits, Provider, ScriptFunction,
+    Usage, code_tool,
 };
 use execbox_core::budget::Budget;
+use execbox_core::contract::stop::Stop;
 use serde::Serialize;
 use serde_json::Value as Json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -62,7 +63,7 @@ impl Control {
         self.cancellation.cancel();
     }
 
-    /// Terminates a run. Another request is cancelled.
+    /// Terminates a run. Another request is cancelled, a script with the reason.
     pub(crate) fn terminate(&self, reason: Option<String>) {
         let reason = self.run.terminated.get_or_init(|| reason);
         match self.run.started.get() {
@@ -75,6 +76,14 @@ impl Control {
         let run = self.run.started.get_or_init(|| run);
         if let Some(reason) = self.run.terminated.get() {
             run.terminate(reason.as_deref());
+        }
+    }
+
+    /// Gives the error of a script that was terminated the reason.
+    fn explain(&self, error: &mut ExecuteError) {
+        let reason = self.run.terminated.get().cloned().flatten();
+        if reason.is_some() && matches!(error.cause.as_deref(), Some(Cause::Cancelled { .. })) {
+            *error = Stop::Cancelled(reason).execute_error(&Limits::default());
         }
     }
 }
@@ -178,14 +187,17 @@ pub(crate) async fn execute(params: Execute, prepared: Prepared, control: Contro
         .common_globals(common_globals)
         .timers(timers)
         .limits(prepared.limits.over(Limits::default()))
-        .cancellation(control.cancellation)
+        .cancellation(control.cancellation.clone())
         .attach(prepared.key.clone());
     if let Some(observer) = prepared.observer() {
         request = request.observer(observer);
     }
     let mut result = prepared.shared.executor.execute(request).await;
-    if let (Err(error), Some(servers)) = (&mut result.outcome, &prepared.shared.servers) {
-        servers.explain(error);
+    if let Err(error) = &mut result.outcome {
+        control.explain(error);
+        if let Some(servers) = &prepared.shared.servers {
+            servers.explain(error);
+        }
     }
     let dropped_events = prepared.dropped.count();
     prepared.running.end(&result.usage, result.is_ok(), dropped_events);

@@ -66,7 +66,7 @@ pub(crate) struct Cancel {
     pub(crate) id: RequestId,
 }
 
-/// Terminates the program of a `run_code` request, which settles with the status `terminated`.
+/// Terminates the program of a request: a run settles with the status `terminated`, a script as by `cancel`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Terminate {

@@ -190,7 +190,8 @@ test("an execution can be terminated", async () => {
   await began.promise;
   script.terminate("enough");
   const { error, logs } = await script;
-  assert.deepEqual([error?.code, error?.data?.kind, logs], ["timeout", "cancelled", ["a"]]);
+  assert.equal(String(error), "timeout: Execution was cancelled: enough");
+  assert.deepEqual([error?.data, logs], [{ kind: "cancelled", reason: "enough" }, ["a"]]);
 
   const module = box.runCode("report(1); for (;;);", { report: true, timeout: 60_000 });
   module.terminate("before it has begun");

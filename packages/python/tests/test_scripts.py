@@ -516,7 +516,8 @@ class Cancellation(ExecutorTest):
             await asyncio.sleep(3600)
 
         error = (await self.box.run("await t.stop()", tools={"t": [stop]}, control=control)).error
-        self.assertEqual((error.code, error.cause["kind"]), ("timeout", "cancelled"))
+        self.assertEqual(str(error), "timeout: Execution was cancelled: enough")
+        self.assertEqual(error.cause, {"kind": "cancelled", "reason": "enough"})
         control = execbox.Control()
         control.terminate("before it has begun")
         result = await self.box.run_code("report(1); for (;;);", report=True, control=control)

@@ -98,7 +98,7 @@ class Control:
         self._terminated: tuple[str | None] | None = None
 
     def terminate(self, reason: str | None = None) -> None:
-        """Ends the execution: a module with the status `terminated`, a script as a cancellation.
+        """Ends the execution: a module with the status `terminated`, a script with the error of a cancellation.
 
         It can be called at any time in the event loop of the executor.
         """
