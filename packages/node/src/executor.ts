@@ -26,9 +26,11 @@ import { decoder, encode } from "./values.js";
 export interface ExecutorOptions {
   /** Where programs run: `process` (default), `inline`, `worker` or `remote=ADDRESS`. */
   executor?: string;
-  /** How many programs run at once; further ones wait. */
+  /**
+   * How many programs run at once; further ones wait. Default: the number of cores, at most 4; `inline` and `remote`: 64.
+   */
   maxPrograms?: number;
-  /** The most that `memory` of a program can be. */
+  /** The most that `memory` of a program can be. Default: 1 GiB. */
   maxMemory?: number | string;
   /** `quickjs` (default), or `v8` if the binary has it. */
   engine?: string;
@@ -86,7 +88,8 @@ export interface TotalUsage {
  * next execution. It ends with the application, which it does not keep alive; `close` and `await using` end it at once, with
  * everything that runs.
  *
- * Any number of programs run at once, of which `maxPrograms` compute.
+ * It takes any number of programs at once: `maxPrograms` run, and further ones wait. A program that waits for its tools keeps its
+ * place.
  */
 export class Executor implements AsyncDisposable {
   private readonly address: () => Address;

@@ -81,16 +81,24 @@ class TotalUsage(NamedTuple):
 
 
 class ExecutorOptions(TypedDict, total=False):
-    """The options of an executor, as `Executor` describes them."""
+    """The options of an executor."""
 
     max_programs: int | None
+    """How many programs run at once; further ones wait. Default: the number of cores, at most 4; `inline` and `remote`: 64."""
     max_memory: int | str | None
+    """The most that `memory` of a program can be. Default: 1 GiB."""
     config: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+    """Files with MCP servers, as MCP clients write them."""
     servers: Mapping[str, str] | None
+    """MCP servers: commands or URLs, by their names."""
     engine: str | None
+    """`quickjs` (default), or `v8` if the binary has it."""
     arguments: Sequence[str]
+    """Further options of `execbox serve`."""
     binary: str | os.PathLike[str] | None
+    """The program to start. Default: `$EXECBOX_BIN`, the one in the wheel, or `execbox` on the `PATH`."""
     socket: str | os.PathLike[str] | None
+    """The path of the socket of a service that runs already, in place of all the others."""
 
 
 class Executor:
@@ -99,7 +107,8 @@ class Executor:
     The first execution starts the service, `execbox serve`; a service that has died fails what ran, and is started again for the
     next execution. `async with` ends it, with everything that runs.
 
-    An executor belongs to one event loop. Any number of programs run at once, of which `max_programs` compute.
+    An executor belongs to one event loop. It takes any number of programs at once: `max_programs` run, and further ones wait. A
+    program that waits for its tools keeps its place.
     """
 
     def __init__(
@@ -115,12 +124,7 @@ class Executor:
         binary: str | os.PathLike[str] | None = None,
         socket: str | os.PathLike[str] | None = None,
     ) -> None:
-        """`executor` is where programs run: `process`, `inline`, `worker` or `remote=ADDRESS`.
-
-        `config` and `servers` are MCP servers: files as MCP clients write them, and commands or URLs by their names. `engine`,
-        `max_programs` and `max_memory` are options of `execbox serve`, and `arguments` are further ones. `binary` is the program to
-        start. `socket` is the path of a service that runs already, in place of all the others.
-        """
+        """`executor` is where programs run: `process`, `inline`, `worker` or `remote=ADDRESS`. The others are `ExecutorOptions`."""
         self._path = os.fspath(socket) if socket is not None else None
         self._binary = os.fspath(binary) if binary is not None else None
         self._options = ["--executor", executor]
