@@ -70,6 +70,18 @@ fn the_page_of_examples_lists_every_example_of_a_crate() {
     }
 }
 
+/// The tests of the packages run the commands of these pages.
+#[test]
+fn the_examples_of_packages_are_on_their_pages() {
+    for (folder, extension) in [("examples/python", "py"), ("examples/node", "mjs")] {
+        let linked = Page::read(&format!("{folder}/README.md")).links;
+        let names = fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().file_name());
+        let names = names.filter(|name| Path::new(name).extension().is_some_and(|of_file| of_file == extension));
+        let missing: Vec<_> = names.filter(|name| !linked.iter().any(|link| **link == **name)).collect();
+        assert!(linked.len() > 5 && missing.is_empty(), "{folder}/README.md: {missing:?} are missing");
+    }
+}
+
 #[test]
 fn the_architecture_names_files_that_exist() {
     let named = Page::read("ARCHITECTURE.md").code;
