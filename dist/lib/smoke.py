@@ -1,5 +1,5 @@
-"""`dist/smoke`: installs each artifact into an empty environment, runs the first example of its README, and sets up a client
-with `uvx execbox setup` and `npx --yes execbox setup`."""
+"""`dist/smoke`: installs each artifact into an empty environment, by the commands of the README of the repository, runs the first
+example of its README, and sets up a client with `uvx execbox setup` and `npx --yes execbox setup`."""
 
 from __future__ import annotations
 
@@ -85,6 +85,12 @@ def example(readme: str, language: str) -> str:
     return re.search(rf"^```{language}$\n(.*?)^```$", readme, re.S | re.M)[1]
 
 
+def first_command(program: str) -> list[str]:
+    """What the README of the repository says to install with a program."""
+    commands = re.search(r"^## Install\n\n```sh .*?\n(.*?)^```$", (project.ROOT / "README.md").read_text(), re.S | re.M)[1]
+    return re.search(rf"^({program} .*?) +#", commands, re.M)[1].split()
+
+
 def only(directory: Path, pattern: str) -> Path:
     found = sorted(directory.glob(pattern))
     if len(found) != 1:
@@ -118,7 +124,7 @@ def wheel(artifacts: Path, place: Place) -> None:
     started = time.monotonic()
     python = place.venv()
     made = time.monotonic()
-    place.install(python, "--find-links", artifacts, "execbox")
+    place.run(python, "-m", *first_command("pip"), "--quiet", "--disable-pip-version-check", PIP_FIND_LINKS=artifacts)
     readme = place.run(python, "-c", "import importlib.metadata as m; print(m.metadata('execbox')['description'])")
     program = place.directory / "example.py"
     program.write_text(example(readme, "python"))
@@ -162,9 +168,8 @@ def npm(artifacts: Path, place: Place, binary: Path) -> None:
     place.run("npm", "init", "--yes")
     (place.directory / "example.mjs").write_text(example((project.ROOT / "packages/node/README.md").read_text(), "js"))
     with Registry(artifacts) as registry:
-        install = ["npm", "install", "--no-audit", "--no-fund", "--silent", f"--registry={registry.url}", "execbox"]
         started = time.monotonic()
-        place.run(*install)
+        place.run(*first_command("npm"), "--no-audit", "--no-fund", "--silent", npm_config_registry=registry.url)
         expect("the example of the npm package", place.run("node", "example.mjs"), r"1 \[\] undefined")
         print(f"npm: first result {time.monotonic() - started:.1f} s after the start of npm")
         fitting = platforms.of_this_machine().npm
@@ -187,17 +192,17 @@ def npm(artifacts: Path, place: Place, binary: Path) -> None:
 
 
 def gateway(place: Place, *command: str, **environment: str | Path) -> None:
-    """Puts execbox, which a command fetches and starts, in front of a server with the tool `add` in the file of a client.
+    """Puts execbox, by a command that fetches it, in front of a server with the tool `add` in the file of a client.
     Then starts execbox as the client does, and runs code that calls the tool."""
     server = shutil.copy(project.ROOT / "dist/lib/adder.py", place.directory)
     file = Path(place.environment["HOME"]) / ".cursor/mcp.json"
     file.parent.mkdir()
     file.write_text(json.dumps({"mcpServers": {"sums": {"command": "python3", "args": [str(server)]}}}))
     started = time.monotonic()
-    place.run(*command, "setup", "cursor", "--yes", **environment)
+    place.run(*command, "cursor", "--yes", **environment)
     entry = json.loads(file.read_text())["mcpServers"]["execbox"]
     start = [entry["command"], *entry["args"]]
-    expect("the command of the client", " ".join(start), rf"{' '.join(command)} mcp --config \S+/cursor\.json")
+    expect("the command of the client", " ".join(start), rf"{' '.join(command[:-1])} mcp --config \S+/cursor\.json")
     with place.client(*start, **environment) as client:
         version, information = "2025-06-18", {"name": "smoke", "version": VERSION}
         offer = {"protocolVersion": version, "capabilities": {}, "clientInfo": information}
@@ -208,16 +213,16 @@ def gateway(place: Place, *command: str, **environment: str | Path) -> None:
         call = {"name": "mcp_execute_code", "arguments": {"code": "await sums.add({ a: 40, b: 2 })"}}
         expect("the result of the code", client.request("tools/call", call)["content"][0]["text"], "42")
         client.finish()
-    print(f"{' '.join(command)}: {time.monotonic() - started:.1f} s for setup and a first result")
+    print(f"{' '.join(command)}: first result {time.monotonic() - started:.1f} s after its start")
 
 
 def uvx(artifacts: Path, place: Place) -> None:
-    gateway(place, "uvx", "execbox", UV_FIND_LINKS=artifacts)
+    gateway(place, *first_command("uvx"), UV_FIND_LINKS=artifacts)
 
 
 def npx(artifacts: Path, place: Place) -> None:
     with Registry(artifacts) as registry:
-        gateway(place, "npx", "--yes", "execbox", npm_config_registry=registry.url)
+        gateway(place, "npx", "--yes", "execbox", "setup", npm_config_registry=registry.url)
 
 
 def main() -> None:
