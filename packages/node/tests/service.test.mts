@@ -1,6 +1,6 @@
 /** The service: its start, its end and what goes wrong between. */
 
-import { execFileSync, spawn } from "node:child_process";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,7 +9,7 @@ import { after, test } from "node:test";
 
 import { BinaryNotFoundError, Executor, ExecutorClosedError, ServiceEndedError, ServiceError } from "execbox";
 
-import { assert, boxForTests, children, deferred, ended, exits, failure, pidOf, sleep, value } from "./support.mjs";
+import { assert, boxForTests, children, deferred, exits, failure, pidOf, sleep, value } from "./support.mjs";
 
 const binary = process.env.EXECBOX_BIN!;
 const place = mkdtempSync(join(tmpdir(), "execbox-"));
@@ -220,38 +220,18 @@ test("servers of a configuration are granted", async () => {
   await mine.close();
 });
 
-test("many executions leave nothing", async () => {
-  const mine = new Executor({ executor: "inline" });
-  const give = async (value: unknown) => value;
-  const fail = async () => {
-    throw new Error("no");
-  };
-  const programs: [string, number][] = [
-    ["await t.give([1, 'a'])", 5000],
-    ["await t.fail()", 5000],
-    ["await t.hang()", 2],
-    ["t.hang(); 1", 2],
-    ["for (;;) await t.give()", 2],
-  ];
-  const some = async (count: number) => {
-    for (let n = 0; n < count; n++) {
-      const [code, timeout] = programs[n % programs.length]!;
-      await mine.run(code, { tools: { t: { give, fail, hang } }, timeout, events: ["log"] });
-      await mine.runCode("export default [give, new Map([[1, new Date()]])]", { globals: { give, p: give(1) } });
-      const controller = new AbortController();
-      const run = mine.run("await t.hang()", { tools: { t: { hang } }, signal: controller.signal }).catch(() => {});
-      await sleep(0);
-      controller.abort();
-      await run;
-    }
-  };
-  await some(200);
-  await ended(mine);
-  const { executions, open, providers, service } = (mine as any).session;
-  assert.deepEqual([executions.size, open.size, providers.size, service.requests.size], [0, 0, 2, 0]);
-  assert.deepEqual([service.unsent, service.waiters], [[], []]);
-  await mine.close();
-});
+/** Runs a small part of a benchmark, which fails if anything is left. */
+function bench(program: string, ...args: string[]): void {
+  const { status, stdout, stderr } = spawnSync(program, args, {
+    cwd: `${process.env.EXECBOX_PAGES}/../benches`,
+    encoding: "utf8",
+  });
+  assert.equal(status, 0, stdout + stderr);
+}
+
+test("many executions leave nothing", () => bench(process.execPath, "--expose-gc", "node/soak.mjs", binary, "240"));
+
+test("kills leave no process", () => bench("python3", "kills", binary, "9", "node"));
 
 test("the version is that of the binary", async () => {
   const { createRequire } = await import("node:module");

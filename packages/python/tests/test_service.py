@@ -1,7 +1,6 @@
 """The service: its start, its end and what goes wrong between. Each test leaves no task and no child."""
 
 import asyncio
-import gc
 import os
 import signal
 import stat
@@ -11,7 +10,6 @@ import tempfile
 import textwrap
 import unittest
 from pathlib import Path
-from typing import Any
 
 from support import BINARY, PACKAGE, ExecutorTest, children
 
@@ -219,50 +217,6 @@ class Servers(ExecutorTest):
                 self.assertEqual(result.raise_for_error().value, "noon")
 
 
-class Flat(ExecutorTest):
-    executor = "inline"
-
-    async def test_many_executions_leave_nothing(self) -> None:
-        async def fail(n: int) -> None:
-            raise ValueError(n)
-
-        async def give(value: Any = None) -> Any:
-            return value
-
-        programs = [
-            ("await t.give({ value: [1, 'a'] })", 5),
-            ("await t.fail({ n: 1 })", 5),
-            ("await t.hang()", 0.002),
-            ("t.hang(); 1", 0.002),
-            ("for (;;) await t.give()", 0.002),
-        ]
-
-        async def some(count: int) -> None:
-            for n in range(count):
-                code, timeout = programs[n % len(programs)]
-                await self.box.run(code, tools={"t": [fail, give, hang]}, timeout=timeout)
-                await self.box.run_code(
-                    "export default [give, new Map([[1, new Date()]])]", globals={"give": give, "p": give()}
-                )
-                task = asyncio.ensure_future(self.box.run("await t.hang()", tools={"t": [hang]}))
-                await asyncio.sleep(0)
-                task.cancel()
-                await asyncio.wait([task])
-
-        await some(50)
-        gc.collect()
-        before = len(gc.get_objects())
-        await some(200)
-        await self.ended()
-        await asyncio.sleep(0)
-        gc.collect()
-        self.assertLess(len(gc.get_objects()) - before, 500)
-        session = self.box._session
-        assert session is not None
-        self.assertEqual((session._executions, session._answers, len(session._providers)), ({}, {}, 2))
-        self.assertEqual(session.service._requests, {})
-
-
 class Processes(unittest.TestCase):
     """Whole programs: how they end."""
 
@@ -368,6 +322,19 @@ class Processes(unittest.TestCase):
             with_signal=signal.SIGINT,
         )
         self.assertEqual((status, err), (0, ""))
+
+    def bench(self, name: str, *arguments: str) -> None:
+        """Runs a small part of a benchmark, which fails if anything is left."""
+        command = [sys.executable, str(PACKAGE.parent.parent / "benches" / name), BINARY, *arguments]
+        environment = {**os.environ, "PYTHONPATH": str(PACKAGE / "src")}
+        run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+        self.assertEqual(run.returncode, 0, run.stdout)
+
+    def test_many_executions_leave_nothing(self) -> None:
+        self.bench("python/soak", "240")
+
+    def test_kills_leave_no_process(self) -> None:
+        self.bench("kills", "9", "python")
 
     def test_a_process_that_was_forked_has_a_service_of_its_own(self) -> None:
         with execbox.SyncExecutor() as box:
