@@ -1,6 +1,6 @@
 // Measures the Node package beside isolated-vm and quickjs-emscripten, in one process, alternating: medians.
 //
-//     node benches/node/run.mjs EXECBOX [PEER...]      PEERs: process, inline, worker, isolated-vm, quickjs-emscripten
+//     node benches/node/run.mjs EXECBOX [PEER...] [--json]      PEERs: process, inline, worker, isolated-vm, quickjs-emscripten
 //
 // EXECBOX is the binary of a release build. The package is that of `packages/node/check`, which must have run; the others, and
 // the node that runs all, are those of benches/compare. In each round every peer runs each program once, and every other round
@@ -110,14 +110,20 @@ function firstResult(name) {
 
 async function main([flag, ...names]) {
   if (flag === "--measure") {
-    const { medians, rates } = await measure(names);
-    const rows = programs.map(([title], row) => [title, medians[row].map((ms) => `${(ms * 1000).toFixed(0)} µs`)]);
-    const further = names.map((_, column) => `${(((medians[2][column] - medians[1][column]) / 199) * 1000).toFixed(0)} µs`);
-    rows.push(["a further call", further]);
-    rows.push([`programs per second, ${AT_ONCE} at once`, rates.map((rate) => rate.toFixed(0))]);
-    rows.push(["import and first result", names.map((name) => `${firstResult(name).toFixed(0)} ms`)]);
-    console.log(`| node ${process.versions.node} | ${names.map((name) => `\`${name}\``).join(" | ")} |\n|---|${"--:|".repeat(names.length)}`);
-    for (const [title, cells] of rows) console.log(`| ${title} | ${cells.join(" | ")} |`);
+    const peers = names.filter((name) => name !== "--json");
+    const { medians, rates } = await measure(peers);
+    const rows = Object.fromEntries(programs.map(([title], row) => [title, medians[row].map((ms) => ms * 1000)]));
+    const [one, inSequence] = [rows["one call"], rows["200 calls in sequence"]];
+    rows["a further call"] = peers.map((_, column) => (inSequence[column] - one[column]) / 199);
+    rows[`programs per second, ${AT_ONCE} at once`] = rates;
+    rows["import and first result"] = peers.map((name) => firstResult(name) * 1000);
+    if (names.includes("--json")) {
+      const named = Object.entries(rows).map(([title, cells]) => [title, Object.fromEntries(cells.map((cell, column) => [peers[column], cell]))]);
+      console.log(JSON.stringify(Object.fromEntries(named)));
+      return;
+    }
+    console.log(`| µs, node ${process.versions.node} | ${peers.map((name) => `\`${name}\``).join(" | ")} |\n|---|${"--:|".repeat(peers.length)}`);
+    for (const [title, cells] of Object.entries(rows)) console.log(`| ${title} | ${cells.map((cell) => cell.toFixed(0)).join(" | ")} |`);
     return;
   }
   if (!flag || !existsSync(flag) || !existsSync(dist)) {
@@ -125,7 +131,7 @@ async function main([flag, ...names]) {
   }
   const { node, npm } = install();
   if (npm) throw new Error(npm);
-  const peers = names.length > 0 ? names : [...OWN, "isolated-vm", "quickjs-emscripten"];
+  const peers = names.some((name) => name !== "--json") ? names : [...OWN, "isolated-vm", "quickjs-emscripten", ...names];
   const env = { ...process.env, EXECBOX_BIN: resolve(flag) };
   const args = ["--no-node-snapshot", "--no-warnings", here, "--measure", ...peers];
   process.exitCode = spawnSync(node, args, { env, stdio: "inherit" }).status;

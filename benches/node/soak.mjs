@@ -3,7 +3,7 @@
 //     node --expose-gc benches/node/soak.mjs EXECBOX [COUNT [EXECUTOR...]]
 //
 // COUNT is 10 000 by default, EXECUTORs are `process` and `inline`. The package is that of `packages/node/check`, which must have
-// run. Prints after each tenth what the application, the service and its children have.
+// run. Prints after each tenth what the application and the service, with its children, have.
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -11,13 +11,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 const AT_ONCE = 16;
-// What is counted, and by how much it may grow from the second sample to the last. A child that has been stopped is replaced, with two
-// open files of the service. V8 gives the memory of a heap back to the system late.
+const PLACES = 2;
+// What is counted, and by how much it may grow from the second sample to the last. A child that has been stopped is replaced, with
+// two open files of the service. V8 gives the memory of a heap back to the system late.
 const COUNTED = {
-  "application MiB": 24,
+  "application MiB": 48,
   "heap MiB": 2,
-  "service MiB": 8,
-  "children MiB": 24,
+  "service MiB": 32,
   handles: 0,
   files: 0,
   "files of service": 8,
@@ -86,7 +86,7 @@ async function some(box, count) {
   };
   await Promise.all(Array.from({ length: AT_ONCE }, worker));
   while ((await box.usage()).running > 0) await sleep(10);
-  await sleep(100);
+  await box.prewarm(PLACES); // the same number of children for each sample
   gc();
 }
 
@@ -96,8 +96,7 @@ function sample(box) {
   return [
     memory(process.pid),
     process.memoryUsage().heapUsed / 2 ** 20,
-    memory(service),
-    below.map(memory).reduce((sum, each) => sum + each, 0),
+    [service, ...below].map(memory).reduce((sum, each) => sum + each, 0),
     process.getActiveResourcesInfo().filter((name) => name !== "Timeout").length,
     readdirSync("/proc/self/fd").length,
     readdirSync(`/proc/${service}/fd`).length,
@@ -105,10 +104,13 @@ function sample(box) {
   ];
 }
 
-/** The memory of a process alone, in MiB. */
+/** The memory of a process, in MiB: pages that processes share count in part for each. */
 function memory(pid) {
-  const lines = readFileSync(`/proc/${pid}/smaps_rollup`, "utf8").matchAll(/^Private_\w+: +(\d+) kB$/gm);
-  return [...lines].reduce((sum, [, kib]) => sum + Number(kib), 0) / 1024;
+  try {
+    return Number(readFileSync(`/proc/${pid}/smaps_rollup`, "utf8").match(/^Pss: +(\d+) kB$/m)[1]) / 1024;
+  } catch {
+    return 0; // a child has ended meanwhile
+  }
 }
 
 function children(parent) {
@@ -122,7 +124,7 @@ function children(parent) {
 }
 
 async function soak(executor, count) {
-  const box = new Executor({ executor });
+  const box = new Executor({ executor, maxPrograms: PLACES });
   const names = Object.keys(COUNTED);
   const row = (first, cells) => console.log([first.padStart(20), ...cells.map((cell, at) => cell.padStart(names[at].length))].join("  "));
   row(`${executor} executions`, names);

@@ -87,7 +87,9 @@ def example(readme: str, language: str) -> str:
 
 def first_command(program: str) -> list[str]:
     """What the README of the repository says to install with a program."""
-    commands = re.search(r"^## Install\n\n```sh .*?\n(.*?)^```$", (project.ROOT / "README.md").read_text(), re.S | re.M)[1]
+    commands = re.search(
+        r"^## Install\n\n```sh .*?\n(.*?)^```$", (project.ROOT / "README.md").read_text(), re.S | re.M
+    )[1]
     return re.search(rf"^({program} .*?) +#", commands, re.M)[1].split()
 
 
