@@ -8,6 +8,8 @@ import argparse
 import asyncio
 import json
 import os
+import sys
+import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, TypedDict
@@ -119,4 +121,7 @@ if __name__ == "__main__":
     parser.add_argument("--model", metavar="NAME", help="a model at $OPENAI_BASE_URL, instead of the script")
     name = parser.parse_args().model
     model = at_url(name) if name else scripted
-    print(f"--- the answer\n{asyncio.run(answer('What do our customers owe for open orders?', model))}")
+    try:
+        print(f"--- the answer\n{asyncio.run(answer('What do our customers owe for open orders?', model))}")
+    except urllib.error.URLError as error:
+        sys.exit(f"error: the model does not answer: {error}")

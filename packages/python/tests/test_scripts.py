@@ -508,6 +508,11 @@ class Cancellation(ExecutorTest):
         error = (await self.box.run("await t.cancelled()", tools={"t": [cancelled]})).error
         self.assertEqual((error.code, error.message), ("tool_error", "the tool was cancelled"))
 
+    async def test_a_tool_needs_a_name(self) -> None:
+        for function in (lambda: 1, partial(int)):
+            with self.assertRaisesRegex(TypeError, r"has no name; pass one: Tool\.of\(function, name=…\)"):
+                await self.box.run("1", tools={"t": [function]})
+
     async def test_a_control_terminates(self) -> None:
         control = execbox.Control()
 

@@ -104,7 +104,7 @@ class Tool:
         from ._hints import signature  # which most programs without tools do not need
 
         name = name or getattr(function, "__name__", None)
-        if name is None:
+        if name is None or name == "<lambda>":
             raise TypeError(f"{function!r} has no name; pass one: Tool.of(function, name=…)")
         read = signature(function, Call)
         return cls(
