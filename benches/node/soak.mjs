@@ -136,6 +136,7 @@ async function soak(executor, count) {
   }
   const { executions, open, providers, service } = box.session;
   assert.deepEqual([executions.size, open.size, providers.size, service.requests.size], [0, 0, 1, 0], "this is left");
+  assert.deepEqual([service.unsent, service.waiters], [[], []], "this is left");
   await box.close();
   for (const [at, name] of names.entries()) {
     const grown = samples.at(-1)[at] - samples[1][at];

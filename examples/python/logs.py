@@ -1,4 +1,4 @@
-"""Logs and the progress of calls, streamed while a program runs. Whoever reads them can end it, and keeps what it wrote."""
+"""Logs and the progress of calls, streamed while a program runs. The application can end it, and keeps what it wrote."""
 
 import asyncio
 
