@@ -36,7 +36,7 @@ const getCustomer = tool({
 /** Asks the model, runs the programs that it writes, and asks again, until it answers with a text. */
 async function answer(question, model) {
   const box = new Executor();
-  const runCode = await box.codeTool({ shop: { listOrders, getCustomer } }, { timeout: 10_000 });
+  const runCode = await box.codeTool({ shop: { listOrders, getCustomer } }, { timeout: 60_000 });
   const { name, description, inputSchema: parameters } = runCode;
   const tools = [{ type: "function", function: { name, description, parameters } }];
   const messages = [{ role: "user", content: question }];

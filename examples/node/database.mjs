@@ -51,7 +51,7 @@ const pack = tool({
 async function run(code) {
   database.exec("BEGIN");
   try {
-    const result = await box.run(code, { tools: { shop: { findProducts, pack } }, timeout: 5000 });
+    const result = await box.run(code, { tools: { shop: { findProducts, pack } }, timeout: 60_000 });
     const { value } = result.orThrow();
     database.exec("COMMIT");
     return value;

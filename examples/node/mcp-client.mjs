@@ -37,6 +37,6 @@ console.log(offered.length, "tools,", granted.length, "granted:");
 const box = new Executor();
 const tools = { notes: Object.fromEntries(granted), text: { countWords } };
 console.log(await box.types(tools));
-console.log((await box.run(PROGRAM, { tools })).orThrow().value);
-console.log(String((await box.run("await notes.delete_note({ name: 'route' })", { tools })).error));
+console.log((await box.run(PROGRAM, { tools, timeout: 60_000 })).orThrow().value);
+console.log(String((await box.run("await notes.delete_note({ name: 'route' })", { tools, timeout: 60_000 })).error));
 await client.close();

@@ -46,7 +46,7 @@ async def get_customer(id: int) -> dict[str, str]:
 async def answer(question: str, model: Model) -> str:
     """Asks the model, runs the programs that it writes, and asks again, until it answers with a text."""
     async with execbox.Executor() as box:
-        run_code = await box.code_tool({"shop": [list_orders, get_customer]}, timeout=10)
+        run_code = await box.code_tool({"shop": [list_orders, get_customer]}, timeout=60)
         function = {"name": run_code.name, "description": run_code.description, "parameters": run_code.input_schema}
         messages: list[Message] = [{"role": "user", "content": question}]
         for _ in range(10):

@@ -60,7 +60,7 @@ def tools_over(database: sqlite3.Connection) -> execbox.Tools:
 async def run(box: execbox.Executor, database: sqlite3.Connection, code: str) -> Any:
     """Runs a program in a transaction: what is raised rolls it back."""
     with database:
-        result = await box.run(code, tools=tools_over(database), timeout=5)
+        result = await box.run(code, tools=tools_over(database), timeout=60)
         return result.raise_for_error().value
 
 

@@ -35,8 +35,8 @@ async def main() -> None:
         print(len(offered), "tools,", len(granted), "granted:")
         tools: execbox.Tools = {"notes": granted, "text": [count_words]}
         print(await box.types(tools))
-        print((await box.run(PROGRAM, tools=tools)).raise_for_error().value)
-        print((await box.run("await notes.delete_note({ name: 'route' })", tools=tools)).error)
+        print((await box.run(PROGRAM, tools=tools, timeout=60)).raise_for_error().value)
+        print((await box.run("await notes.delete_note({ name: 'route' })", tools=tools, timeout=60)).error)
 
 
 asyncio.run(main())
