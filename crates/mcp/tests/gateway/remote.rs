@@ -15,7 +15,10 @@ use tokio::net::{TcpListener, TcpSocket};
 use crate::fakes::{Fake, code_server};
 
 pub(crate) async fn run(upstream: &Upstream, code: &str) -> ExecuteResult {
-    InlineExecutor::new().unwrap().execute(ExecuteRequest::new(code).provider(upstream.provider())).await
+    // A limit that a busy machine does not reach.
+    let limits = Limits::default().timeout(Duration::from_mins(1));
+    let request = ExecuteRequest::new(code).limits(limits).provider(upstream.provider());
+    InlineExecutor::new().unwrap().execute(request).await
 }
 
 pub(crate) async fn failure(upstream: &Upstream, code: &str) -> String {
