@@ -5,9 +5,7 @@ use std::error::Error;
 use std::fmt;
 use std::io::{self, ErrorKind};
 
-use rustls::{AlertDescription, CertificateError, OtherError};
-
-use crate::certificates::{EXTRA_VARIABLE, extra_is_unreadable};
+use execbox_tls::{CertificateFailure, EXTRA_VARIABLE, TlsFailure, extra_is_unreadable};
 
 /// Why a request failed.
 pub(crate) struct HttpFailure {
@@ -31,8 +29,8 @@ pub(crate) fn http_failure(error: &reqwest::Error) -> HttpFailure {
 }
 
 fn reason(error: &reqwest::Error) -> String {
-    if let Some(error) = causes(error).find_map(|cause| cause.downcast_ref()) {
-        return tls_failure(error);
+    if let Some(failure) = TlsFailure::of(error) {
+        return tls_failure(failure);
     }
     match error {
         error if error.is_connect() => connect_failure(error).to_owned(),
@@ -49,7 +47,7 @@ fn reason(error: &reqwest::Error) -> String {
 
 /// Whether the same request may succeed later: the server was not reached, or the connection was lost.
 pub(crate) fn is_temporary(error: &reqwest::Error) -> bool {
-    let is_of_tls = causes(error).any(<dyn Error>::is::<rustls::Error>);
+    let is_of_tls = TlsFailure::of(error).is_some();
     let is_lost = !error.is_redirect() && (!error.is_decode() || causes(error).any(<dyn Error>::is::<hyper::Error>));
     !is_of_tls && is_lost && !(error.is_connect() && connect_failure(error) == UNKNOWN_HOST)
 }
@@ -85,48 +83,22 @@ fn connect_failure(error: &reqwest::Error) -> &'static str {
 
 const UNKNOWN_HOST: &str = "host name not found";
 
-fn tls_failure(error: &rustls::Error) -> String {
-    let reason = match error {
-        rustls::Error::InvalidCertificate(error) => return certificate_failure(error),
-        rustls::Error::InvalidMessage(_) => ": the answer is not TLS; is the URL one of `http://`?",
-        rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol) => {
-            ": the server offers neither HTTP/1.1 nor HTTP/2"
+fn tls_failure(failure: TlsFailure) -> String {
+    match failure {
+        TlsFailure::Certificate(CertificateFailure::UnknownAuthority) => format!("{failure}; {}", authority()),
+        TlsFailure::NotTls => format!("{failure}; is the URL one of `http://`?"),
+        TlsFailure::NoCommonProtocol => {
+            "TLS handshake failed: the server offers neither HTTP/1.1 nor HTTP/2".to_owned()
         }
-        rustls::Error::AlertReceived(AlertDescription::CertificateRequired) => {
-            ": the server requires the certificate of a client, which is not supported"
+        TlsFailure::CertificateRequired => {
+            "TLS handshake failed: the server requires the certificate of a client, which is not supported".to_owned()
         }
-        rustls::Error::PeerIncompatible(_)
-        | rustls::Error::AlertReceived(AlertDescription::ProtocolVersion | AlertDescription::HandshakeFailure) => {
-            ": no common version or cipher suite"
-        }
-        _ => "",
-    };
-    format!("TLS handshake failed{reason}")
+        failure => failure.to_string(),
+    }
 }
 
-fn certificate_failure(error: &CertificateError) -> String {
-    let reason = match error {
-        CertificateError::UnknownIssuer => authority(),
-        CertificateError::Other(OtherError(error))
-            if error.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity) =>
-        {
-            authority()
-        }
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "it has expired".to_owned(),
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => "it is not valid yet".to_owned(),
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "it was issued for other names".to_owned()
-        }
-        CertificateError::Revoked => "it was revoked".to_owned(),
-        _ => return "certificate not trusted".to_owned(),
-    };
-    format!("certificate not trusted: {reason}")
-}
-
-/// Why a certificate without a trusted authority is rejected, and what helps.
+/// What helps if a certificate has no trusted authority.
 fn authority() -> String {
     let unreadable = if extra_is_unreadable() { ", which now names no readable file of certificates" } else { "" };
-    format!(
-        "its authority is unknown; name a file with its certificate in SSL_CERT_FILE or {EXTRA_VARIABLE}{unreadable}"
-    )
+    format!("name a file with its certificate in SSL_CERT_FILE or {EXTRA_VARIABLE}{unreadable}")
 }
