@@ -7,10 +7,12 @@
 #[allow(dead_code)] // each benchmark uses its part
 mod support;
 
+use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use execbox::transport::Listener;
+use execbox::transport::tls::{Certificates, ClientTls, Identity, ServerTls, Trust};
+use execbox::transport::{AcceptOptions, Address, ConnectOptions, Listener};
 use execbox::{
     ExecuteRequest, Executor, InlineExecutor, Limits, PoolOptions, ProcessExecutor, Provider, RemoteExecutor, Runner,
     RunnerCommand, Tool, WorkerExecutor,
@@ -60,6 +62,16 @@ fn process(max_size: usize) -> ProcessExecutor {
     ProcessExecutor::builder(command).pool(PoolOptions::default().max_size(max_size)).build()
 }
 
+/// TLS with the certificates of the tests.
+fn encrypted() -> (AcceptOptions, ConnectOptions) {
+    let pem = |name| fs::read(format!("{}/../tls/tests/pem/{name}", env!("CARGO_MANIFEST_DIR"))).expect("a file");
+    let identity = Identity::from_pem(&pem("server.pem"), &pem("server.key")).expect("a certificate");
+    let authority = Certificates::from_pem(&pem("authority.pem")).expect("a certificate");
+    let accept = ServerTls::new(identity, None).expect("a certificate");
+    let connect = Trust::only(authority).and_then(|trust| ClientTls::new(trust, None)).expect("a certificate");
+    (AcceptOptions::default().tls(accept), ConnectOptions::default().tls(connect))
+}
+
 impl Bench {
     fn subjects(&self) -> Vec<Subject> {
         let subject = |name, executor| Subject { name, executor, is_remote: false };
@@ -70,19 +82,21 @@ impl Bench {
             subject("process", Arc::new(process(2))),
             remote("unix", "unix:/tmp/execbox-bench.sock"),
             remote("tcp", "tcp:127.0.0.1:0"),
+            remote("tls", "tls:127.0.0.1:0"),
             remote("websocket", "ws://127.0.0.1:0"),
         ]
     }
 
     /// Starts a runner in this process that listens at `address`.
     fn listening(&self, address: &str) -> RemoteExecutor {
-        let address = address.parse().expect("an address");
-        let listener = self.runtime.block_on(Listener::bind(&address, None)).expect("a listener");
+        let address: Address = address.parse().expect("an address");
+        let (accept, connect) = if address.is_encrypted() { encrypted() } else { Default::default() };
+        let listener = self.runtime.block_on(Listener::bind(&address, accept)).expect("a listener");
         let address = listener.address().clone();
         self.runtime.spawn(async {
             Runner::new().expect("an engine").listen(listener, execbox::ListenOptions::default()).await;
         });
-        RemoteExecutor::with_address(address, None)
+        RemoteExecutor::with_address(address, connect)
     }
 
     /// Measures executions on a task of the runtime, as in a server: blocking a separate thread would add a wake-up.

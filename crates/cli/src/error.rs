@@ -69,6 +69,10 @@ pub(crate) fn listen_reason(error: &ListenError) -> String {
     match error {
         ListenError::Io { socket, error } => format!("cannot listen on {socket}: {}", reason(error)),
         ListenError::NeedsToken(_) => format!("{error} (--token-file)"),
+        ListenError::ClearText(_) => {
+            format!("{error} (--tls-cert and --tls-key), or --insecure behind a proxy or a tunnel that encrypts")
+        }
+        ListenError::NeedsCertificate(_) => format!("{error} (--tls-cert and --tls-key)"),
         error => error.to_string(),
     }
 }

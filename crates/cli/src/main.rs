@@ -42,6 +42,9 @@ use crate::help::Arguments;
 
 fn main() -> ExitCode {
     execbox_measure::allocator::return_memory_soon();
+    if let Some(exit) = commands::follow_files::run_if_started() {
+        return exit.into();
+    }
     let Arguments { command, color } = Arguments::of_process();
     output::style::choose(color);
     let exit = command.run(|| help::command_line(ColorChoice::Never)).unwrap_or_else(|error| {

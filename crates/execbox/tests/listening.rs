@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use execbox::code::CodeExecutionOptions;
-use execbox::transport::{Address, Listener, RejectedHosts, Token, TokenRejection};
+use execbox::transport::{Address, ConnectOptions, HostRejection, Listener, RejectedHosts, Token, TokenRejection};
 use execbox::{ErrorCode, ExecuteRequest, Executor, Limits, ListenOptions, RemoteExecutor, Runner};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -68,7 +68,7 @@ async fn rejected_hosts_are_reported_at_most_once_a_second() {
     }
     let reported = reported.lock().unwrap();
     assert!(reported.len() as u64 <= started.elapsed().as_secs() + 1, "{reported:?}");
-    assert_eq!(reported[0].rejection, TokenRejection::Wrong);
+    assert_eq!(reported[0].rejection, HostRejection::Token(TokenRejection::Wrong));
     assert!(reported[0].to_string().starts_with("rejected a connection from 127.0.0.1:"), "{}", reported[0]);
     assert!(reported[0].to_string().ends_with(": its token is wrong"), "{}", reported[0]);
 }
@@ -109,7 +109,10 @@ async fn errors_of_connections_name_the_address_and_the_cause() {
         ("ws://user:s3cret@nowhere.invalid:1/".into(), "ws://nowhere.invalid:1: host name not found".into()),
         ("unix:/nowhere/runner.sock".into(), "unix:/nowhere/runner.sock: no such file".into()),
         (format!("ws://{refused}/x"), format!("ws://{refused}: HTTP 404 Not Found")),
-        (format!("ws://{other}/"), format!("ws://{other}: its answer is not that of a WebSocket")),
+        (
+            format!("ws://{other}/"),
+            format!("ws://{other}: its answer is not that of a WebSocket; use wss:// if it listens with TLS"),
+        ),
         (format!("ws://{hangs_up}/"), format!("ws://{hangs_up}: the connection was closed")),
     ] {
         assert_eq!(message(&address, None, "1").await, format!("cannot connect to {expected}"));
@@ -119,7 +122,7 @@ async fn errors_of_connections_name_the_address_and_the_cause() {
 #[tokio::test]
 async fn a_rejection_is_an_error_of_its_own_type() {
     let (address, _) = runner("ws://127.0.0.1:0").await;
-    let error = address.connect(None).await.err().unwrap();
+    let error = address.connect(&ConnectOptions::default()).await.err().unwrap();
     assert_eq!(
         (error.kind(), TokenRejection::of(&error)),
         (ErrorKind::PermissionDenied, Some(TokenRejection::Missing))

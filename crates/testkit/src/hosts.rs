@@ -36,7 +36,8 @@ impl Socket for UnixStream {
 }
 
 impl Connection {
-    /// Opens the socket of an address `tcp:HOST:PORT`, `unix:PATH` or `ws://HOST:PORT/PATH`, and sends nothing.
+    /// Opens the socket of an address `tcp:HOST:PORT`, `unix:PATH` or `ws://HOST:PORT/PATH`, and sends nothing. For
+    /// `tls:HOST:PORT`, what is sent is not encrypted.
     ///
     /// # Errors
     /// The address is another one, or cannot be connected to.
@@ -44,7 +45,7 @@ impl Connection {
         let socket: Box<dyn Socket> = if let Some(path) = address.strip_prefix("unix:") {
             Box::new(UnixStream::connect(path)?)
         } else {
-            let rest = address.strip_prefix("tcp:").or_else(|| address.strip_prefix("ws://"));
+            let rest = ["tcp:", "tls:", "ws://"].iter().find_map(|scheme| address.strip_prefix(scheme));
             let authority = rest.and_then(|rest| rest.split('/').next()).ok_or(io::ErrorKind::InvalidInput)?;
             Box::new(TcpStream::connect(authority)?)
         };

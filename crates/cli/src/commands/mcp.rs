@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use execbox::jail::Mode;
+use execbox::transport::tls::ServerTls;
 use execbox::{CancellationToken, Limits};
 use execbox_mcp::rmcp::ServiceExt as _;
 use execbox_mcp::rmcp::service::ServerInitializeError;
@@ -33,11 +34,12 @@ use crate::gateway::tool_source::ToolSource;
 use crate::gateway::watch;
 use crate::gateway::watch::{Lines, LogFile, Published};
 use crate::options::engine::EngineArguments;
-use crate::options::executor::{self, ExecutorConfig, ExecutorKind};
+use crate::options::executor::{self, ExecutorConfig, ExecutorKind, RemoteSource};
 use crate::options::limits::{GATEWAY_TIMEOUT, LimitArguments};
 use crate::options::servers::{self, Loaded, Purpose, ServerArguments, ServersError};
 use crate::options::state::{self, StateFile};
 use crate::options::stub;
+use crate::options::tls::{ExecutorTlsArguments, ServerTlsArguments, TlsFileError};
 use crate::options::token::{Role, TokenSource};
 use crate::options::units::{Time, count};
 use crate::output::report;
@@ -92,6 +94,9 @@ pub(crate) struct Arguments {
     /// Require the token in FILE from clients [default: `$EXECBOX_LISTEN_TOKEN`]
     #[arg(long, value_name = "FILE", requires = "http", help_heading = "HTTP")]
     token_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    tls: ServerTlsArguments,
 
     /// Serve the clients in FILE, each with a token, servers, tools, limits and a state of its own
     ///
@@ -187,6 +192,9 @@ pub(crate) struct Arguments {
     /// Present the token in FILE to the remote runner [default: `$EXECBOX_REMOTE_TOKEN`]
     #[arg(long, value_name = "FILE", requires = "executor", help_heading = "Isolation", hide_short_help = true)]
     executor_token_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    executor_tls: ExecutorTlsArguments,
 
     #[command(flatten)]
     engine: EngineArguments,
@@ -365,16 +373,18 @@ impl Job {
         }
         let options = server_options(&arguments)?;
         arguments.servers.expose = std::mem::take(&mut arguments.expose);
+        arguments.tls.check_needed("--http", arguments.http.is_some())?;
         let http = arguments.http.clone().map(|HttpAddress(address)| (address, http_options(&arguments)));
         let token = TokenSource { role: Role::Listen, option: "--token-file", file: arguments.token_file.as_deref() };
         let executor_token = executor::token_source("--executor-token-file", arguments.executor_token_file.as_deref());
         if arguments.http.is_some() && matches!(arguments.executor, ExecutorKind::Remote(_)) {
             token.check_distinct(executor_token)?;
         }
+        let remote = RemoteSource { token: executor_token, tls: arguments.executor_tls.options() };
         let executor = ExecutorConfig::new(
             arguments.executor,
             arguments.engine.choice()?,
-            executor_token,
+            remote,
             arguments.jail,
             &options.limits,
         )?
@@ -393,7 +403,10 @@ impl Job {
             });
         }
         let http = match http {
-            Some((address, options)) => Some((address, options.token(token.read()?))),
+            Some((address, options)) => {
+                let options = options.token(token.read()?).insecure(arguments.tls.insecure);
+                Some((address, options.tls(read_tls(&arguments.tls)?)))
+            }
             None => None,
         };
         let clients = arguments.clients.map(|path| {
@@ -624,6 +637,14 @@ async fn serve(server: CodeServer, stop: CancellationToken) -> io::Result<Client
         } => {}
     }
     Ok(Client::Served)
+}
+
+/// The TLS of `--http`. Its files are read again when they change.
+fn read_tls(arguments: &ServerTlsArguments) -> Result<Option<ServerTls>, TlsFileError> {
+    let Some(files) = arguments.files() else { return Ok(None) };
+    let (tls, known) = files.read()?;
+    files.keep_current(&tls, known);
+    Ok(Some(tls))
 }
 
 fn server_options(arguments: &Arguments) -> Result<ServerOptions, McpError> {

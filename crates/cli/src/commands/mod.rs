@@ -5,6 +5,7 @@ mod bench;
 mod completions;
 mod conform;
 mod doctor;
+pub(crate) mod follow_files;
 mod login;
 mod logout;
 mod man;

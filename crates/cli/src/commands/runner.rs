@@ -10,17 +10,20 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use clap::Args;
-use execbox::transport::{Address, BoundListener, ListenError};
+use execbox::transport::tls::ServerTls;
+use execbox::transport::{AcceptOptions, Address, BoundListener, ListenError};
 use execbox::{CancellationToken, ListenOptions, Runner, RunnerProcess, TypeScript};
 use execbox_core::text::cut;
 use tokio::runtime::Runtime;
 
 use crate::commands::doctor;
+use crate::commands::follow_files::{self, Changes};
 use crate::error::{CliError, CommandError, SystemError, listen_reason, reason};
 use crate::exit::Exit;
 use crate::options::engine::{Engine, RunnerEngine};
 use crate::options::jail::RunnerJailArguments;
 use crate::options::limits::{LimitArguments, OfHosts};
+use crate::options::tls::{PemTexts, ServerTlsArguments, ServerTlsFiles};
 use crate::options::token::{Role, TokenSource};
 use crate::options::units::{Size, Time, count};
 use crate::output::report;
@@ -38,7 +41,7 @@ use crate::process::interrupt;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Listen at ADDRESS: `tcp:127.0.0.1:7000`, `unix:PATH` or `ws://127.0.0.1:7000`
+    /// Listen at ADDRESS: `tcp:127.0.0.1:7000`, `unix:PATH` or `ws://127.0.0.1:7000`; `tls:` or `wss://` with TLS
     ///
     /// Port 0 selects a free port.
     #[arg(long, value_name = "ADDRESS")]
@@ -81,6 +84,9 @@ pub(crate) struct Arguments {
     self_test: bool,
 
     #[command(flatten)]
+    tls: ServerTlsArguments,
+
+    #[command(flatten)]
     jail: RunnerJailArguments,
 
     #[command(flatten)]
@@ -114,6 +120,7 @@ impl CliError for RunnerError {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let engine = RunnerEngine::new(arguments.engine, arguments.warm)?;
+    arguments.tls.check_needed("--listen", arguments.listen.is_some())?;
     match &arguments.listen {
         None if arguments.self_test => {
             let command = engine.add_to(arguments.jail.command()?);
@@ -172,7 +179,14 @@ fn serve_stdio(arguments: &Arguments, engine: RunnerEngine) -> Result<Exit, Comm
 fn listen(arguments: &Arguments, address: &Address) -> Result<Exit, CommandError> {
     let file = arguments.token_file.as_deref();
     let token = TokenSource { role: Role::Listen, option: "--token-file", file }.read()?;
-    let listener = BoundListener::open(address, token).map_err(RunnerError::Listen)?;
+    let files = arguments.tls.files();
+    let read = files.as_ref().map(ServerTlsFiles::read).transpose()?;
+    let tls = read.as_ref().map(|(tls, _)| tls.clone());
+    let accept = AcceptOptions::default().token(token).tls(tls).insecure(arguments.tls.insecure);
+    let listener = BoundListener::open(address, accept).map_err(RunnerError::Listen)?;
+    if let Some(files) = &files {
+        follow_files::start(files)?;
+    }
     // The number is read before the process can no longer open files.
     let threads = available_parallelism().map_or(1, NonZero::get);
     let jail = arguments.jail.options(RunnerEngine::QuickJs);
@@ -192,6 +206,9 @@ fn listen(arguments: &Arguments, address: &Address) -> Result<Exit, CommandError
     let served = runtime.block_on(async {
         interrupt::stop_on_signal(stop)?;
         let listener = listener.register()?.on_rejected(|rejected| report::note(&rejected));
+        if let Some((files, (tls, known))) = files.zip(read) {
+            tokio::spawn(keep_current(files, tls, known, Changes::new()?));
+        }
         arguments.jail.print(&process.seal_listening(&runner).await?);
         report::note(&format_args!("listening on {}", listener.address()));
         runner.listen(listener, options).await;
@@ -199,6 +216,16 @@ fn listen(arguments: &Arguments, address: &Address) -> Result<Exit, CommandError
     });
     runtime.shutdown_background();
     served.map(|()| Exit::Success)
+}
+
+/// Replaces what `tls` presents and requires whenever its files change.
+async fn keep_current(files: ServerTlsFiles, tls: ServerTls, mut known: PemTexts, mut changes: Changes) {
+    while let Some(texts) = changes.next().await {
+        if texts != known {
+            files.replace(&tls, &texts);
+            known = texts;
+        }
+    }
 }
 
 /// Makes a runtime and waits until its threads run: a process that is locked cannot start any.
@@ -225,7 +252,8 @@ const MAX_ERROR: usize = 200;
 const EXAMPLES: &str = "\
 Examples:
   execbox runner --listen unix:/run/user/1000/execbox.sock
-  execbox runner --listen ws://0.0.0.0:7000 --token-file token.txt
+  execbox runner --listen wss://0.0.0.0:7000 --token-file token.txt \\
+    --tls-cert cert.pem --tls-key key.pem
 
 A host without tools that waits a second for the result:
   (echo '{\"type\":\"execute\",\"id\":\"1\",\"code\":\"6*7\",\"options\":{},\"providers\":[]}'

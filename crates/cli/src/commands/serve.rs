@@ -23,8 +23,9 @@ use execbox_serve::{ServerReport, ServerSource, Service, schema};
 use crate::error::{CliError, CommandError, SystemError, listen_reason, reason};
 use crate::exit::Exit;
 use crate::options::engine::{EngineArguments, EngineChoice};
-use crate::options::executor::{ExecutorConfig, ExecutorKind, token_source};
+use crate::options::executor::{ExecutorConfig, ExecutorKind, RemoteSource, token_source};
 use crate::options::servers::{self, Purpose, ServerArguments};
+use crate::options::tls::ClientTlsArguments;
 use crate::options::units::{Size, count};
 use crate::output::report;
 use crate::process::interrupt;
@@ -69,6 +70,9 @@ pub(crate) struct Arguments {
     /// Present the token in FILE to the remote runner [default: `$EXECBOX_REMOTE_TOKEN`]
     #[arg(long, value_name = "FILE", hide_short_help = true, help_heading = "Isolation")]
     token_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    tls: ClientTlsArguments,
 
     /// Lock the processes of programs: `required`, `best-effort` or `off`
     ///
@@ -139,7 +143,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     // An inline service locks its own process.
     let jail = if is_inline { Mode::default() } else { arguments.jail };
     let name = arguments.executor.to_string();
-    let config = ExecutorConfig::new(arguments.executor.clone(), engine, token, jail, &limits)?;
+    let remote = RemoteSource { token, tls: arguments.tls.options() };
+    let config = ExecutorConfig::new(arguments.executor.clone(), engine, remote, jail, &limits)?;
     if is_inline {
         return serve_inline(arguments);
     }

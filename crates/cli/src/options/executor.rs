@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use execbox::jail::Mode;
-use execbox::transport::{Address, AddressError, Token};
+use execbox::transport::{Address, AddressError, ConnectOptions};
 use execbox::{
     Executor, FallbackExecutor, HostOptions, InlineExecutor, Limits, PoolOptions, ProcessExecutor, RemoteExecutor,
     Runner, WorkerExecutor,
@@ -18,6 +18,7 @@ use execbox_core::error::ExecuteError;
 use crate::error::{CliError, CommandError};
 use crate::options::engine::{Engine, EngineArguments, EngineChoice, RunnerEngine, own_runner};
 use crate::options::jail;
+use crate::options::tls::{ClientTlsArguments, ClientTlsOptions};
 use crate::options::token::{Role, TokenSource};
 
 #[derive(Debug, Args)]
@@ -35,6 +36,9 @@ pub(crate) struct ExecutorArguments {
     /// Present the token in FILE to the remote runner [default: `$EXECBOX_REMOTE_TOKEN`]
     #[arg(long, value_name = "FILE", requires = "executor", hide_short_help = true)]
     token_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    tls: ClientTlsArguments,
 
     /// Lock child processes: `required`, `best-effort` or `off`
     ///
@@ -110,8 +114,8 @@ pub(crate) struct ExecutorConfig {
     /// The engine of child processes.
     engine: RunnerEngine,
     fallback: Option<Fallback>,
-    /// The token for a remote runner.
-    token: Option<Token>,
+    /// How a remote runner is connected to.
+    connect: ConnectOptions,
     jail: Mode,
     /// The memory limit of the programs, in bytes.
     memory_bytes: u64,
@@ -132,14 +136,15 @@ impl ExecutorConfig {
         let engine = arguments.engine.choice()?;
         let is_v8 = engine == Some(EngineChoice::One(Engine::V8));
         let default = if is_v8 { ExecutorKind::Process } else { ExecutorKind::Inline };
-        Self::new(arguments.executor.clone().unwrap_or(default), engine, token, arguments.jail, limits)
+        let remote = RemoteSource { token, tls: arguments.tls.options() };
+        Self::new(arguments.executor.clone().unwrap_or(default), engine, remote, arguments.jail, limits)
     }
 
-    /// Checks that the options fit together. The token is read for a remote runner only.
+    /// Checks that the options fit together. What `remote` names is read for a remote runner only.
     pub(crate) fn new(
         kind: ExecutorKind,
         engine: Option<EngineChoice>,
-        token: TokenSource<'_>,
+        remote: RemoteSource<'_>,
         jail: Mode,
         limits: &Limits,
     ) -> Result<Self, CommandError> {
@@ -158,8 +163,10 @@ impl ExecutorConfig {
         if jail == Mode::Required && kind != ExecutorKind::Process {
             return Err(ExecutorError::NothingToLock(jail).into());
         }
-        let token = if matches!(kind, ExecutorKind::Remote(_)) { token.read()? } else { None };
-        Ok(Self { kind, engine, fallback, token, jail, memory_bytes: limits.memory_bytes, max_programs: None })
+        let address = if let ExecutorKind::Remote(address) = &kind { Some(address) } else { None };
+        let RemoteSource { token, tls } = remote;
+        let connect = tls.read(address, token)?;
+        Ok(Self { kind, engine, fallback, connect, jail, memory_bytes: limits.memory_bytes, max_programs: None })
     }
 
     /// Sets the number of programs that run at once on workers or in processes. A program that waits for a call counts.
@@ -192,7 +199,7 @@ impl ExecutorConfig {
             }
             ExecutorKind::Process => self.processes(self.engine)?,
             ExecutorKind::Remote(address) => {
-                Arc::new(RemoteExecutor::with_address(address.clone(), self.token.clone()).options(options()))
+                Arc::new(RemoteExecutor::with_address(address.clone(), self.connect.clone()).options(options()))
             }
         })
     }
@@ -227,6 +234,12 @@ fn options() -> HostOptions {
 
 fn internal(error: &dyn std::error::Error) -> ExecuteError {
     ExecuteError::internal(error.to_string())
+}
+
+/// Where the options of connections to a remote runner are read from.
+pub(crate) struct RemoteSource<'a> {
+    pub(crate) token: TokenSource<'a>,
+    pub(crate) tls: ClientTlsOptions,
 }
 
 /// The source of the token for a remote runner.

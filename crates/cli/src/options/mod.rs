@@ -7,5 +7,6 @@ pub(crate) mod limits;
 pub(crate) mod servers;
 pub(crate) mod state;
 pub(crate) mod stub;
+pub(crate) mod tls;
 pub(crate) mod token;
 pub(crate) mod units;

@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use execbox::code::CodeExecutionOptions;
-use execbox::transport::Token;
+use execbox::transport::{ConnectOptions, Token};
 use execbox::{ExecuteRequest, Executor, Limits, RemoteExecutor};
 use execbox_testkit::hosts::{Connection, Flood, Flooding};
 use serde_json::json;
 
 use crate::support::wait_until;
+use crate::tls;
 
 /// The number of hostile connections beside an honest one.
 const HOSTILE: usize = 3;
@@ -31,10 +32,14 @@ struct Listening {
     address: String,
 }
 
-/// A runner that listens at this address.
+/// A runner that listens at this address, with a certificate if it is one of TLS.
 fn listen(address: &str, options: &[&str]) -> Listening {
     let mut command = Command::new(env!("CARGO_BIN_EXE_execbox"));
     command.args(["runner", "--listen", address]).args(options);
+    if address.starts_with("tls:") {
+        let folder = tls::folder("hostile");
+        command.arg("--tls-cert").arg(folder.join("cert.pem")).arg("--tls-key").arg(folder.join("key.pem"));
+    }
     command.env_remove("EXECBOX_TOKEN").stdin(Stdio::null()).stderr(Stdio::piped());
     let mut process = command.spawn().unwrap();
     let mut line = String::new();
@@ -68,7 +73,8 @@ impl Listening {
 
     fn executor(&self, token: Option<&str>) -> RemoteExecutor {
         let token = token.map(|token| Token::new(token).unwrap());
-        RemoteExecutor::with_address(self.address.parse().unwrap(), token)
+        let options = ConnectOptions::default().token(token).tls(tls::trusting("authority.pem"));
+        RemoteExecutor::with_address(self.address.parse().unwrap(), options)
     }
 }
 
@@ -148,17 +154,22 @@ const ADDRESSES: [&str; 2] = ["tcp:127.0.0.1:0", "ws://127.0.0.1:0"];
 #[tokio::test]
 async fn connections_before_their_handshake_take_little_memory_and_no_place() {
     let file = token_file();
-    for address in ADDRESSES {
+    for address in [&ADDRESSES[..], &["tls:127.0.0.1:0"]].concat() {
         let runner = listen(address, &["--max-connections", "1", "--token-file", file.to_str().unwrap()]);
         let executor = runner.executor(Some("s3cret"));
         // The memory that executions use on each thread must not count as that of the connections.
         latency(&executor, 50).await;
         let before = runner.resident_kib();
-        let begin = if address.starts_with("ws") { "GET / HTTP/1.1\r\n" } else { "{\"type\":\"authenticate\"," };
+        let begin = match address.split_once(':').unwrap().0 {
+            "ws" => b"GET / HTTP/1.1\r\n".to_vec(),
+            // As long as TLS allows, without its last byte.
+            "tls" => hello(0xffff, 0xfffe),
+            _ => b"{\"type\":\"authenticate\",".to_vec(),
+        };
         let mut hosts = Vec::new();
         for _ in 0..200 {
             let mut host = Connection::open(&runner.address).unwrap();
-            let _ = host.send_bytes(begin.as_bytes());
+            let _ = host.send_bytes(&begin);
             hosts.push(host);
         }
         latency(&executor, 10).await;
@@ -174,14 +185,21 @@ async fn connections_before_their_handshake_take_little_memory_and_no_place() {
     fs::remove_file(file).unwrap();
 }
 
+/// The beginning of the handshake of TLS: a message of the client that announces its length, of which `sent` bytes are there.
+fn hello(announced: u32, sent: usize) -> Vec<u8> {
+    let message = [&[1][..], &announced.to_be_bytes()[1..], &vec![0; sent]].concat();
+    let record = |part: &[u8]| [&[0x16, 3, 1][..], &u16::try_from(part.len()).unwrap().to_be_bytes(), part].concat();
+    message.chunks(1 << 14).flat_map(record).collect()
+}
+
 #[test]
 fn a_long_handshake_ends_the_connection_at_once() {
     let file = token_file();
-    for address in ADDRESSES {
+    for address in [&ADDRESSES[..], &["tls:127.0.0.1:0"]].concat() {
         let runner = listen(address, &["--token-file", file.to_str().unwrap()]);
         let before = runner.resident_kib();
         let mut hosts: Vec<_> = (0..40).map(|_| Connection::open(&runner.address).unwrap()).collect();
-        let endless = vec![b'x'; 1 << 20];
+        let endless = if address.starts_with("tls") { hello(0xff_ffff, 1 << 20) } else { vec![b'x'; 1 << 20] };
         for host in &mut hosts {
             host.set_timeout(Some(Duration::from_mins(2))).unwrap();
             while host.send_bytes(&endless).is_ok() {}

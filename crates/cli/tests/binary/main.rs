@@ -20,3 +20,4 @@ mod runner;
 mod serve;
 #[path = "../support/mod.rs"]
 mod support;
+mod tls;

@@ -245,7 +245,6 @@ fn executors() {
     }
     commands.push(run(&["-e", "1", "--executor", "thread"]));
     commands.push(run(&["-e", "1", "--executor", "remote=localhost:7000"]));
-    commands.push(run(&["-e", "1", "--executor", "remote=wss://localhost:7000"]));
     commands.push(run(&["-e", "1", "--executor", "remote=unix:missing.sock"]));
     commands.push(run(&["-e", "1", "--executor", "remote=unix:missing.sock", "--token-file", "no.txt"]));
     commands.push(run(&["-e", "1", "--token-file", "no.txt"]));

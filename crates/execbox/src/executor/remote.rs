@@ -22,7 +22,7 @@ use crate::request::ExecuteRequest;
 use crate::runtime::MissingRuntime;
 use crate::session::channel::{JsonChannel, MessageChannel};
 use crate::session::script::{cancelled, execute};
-use crate::transport::{Address, ConnectError, Token, TokenRejection, Transport};
+use crate::transport::{Address, ConnectError, ConnectOptions, TokenRejection, Transport};
 
 type Connect = dyn Fn() -> BoxFuture<'static, io::Result<Box<dyn Transport>>> + Send + Sync;
 
@@ -78,13 +78,12 @@ impl RemoteExecutor {
         Self { connect: Arc::new(connect), options: HostOptions::default() }
     }
 
-    /// Creates an executor over connections to `address`, where a runner listens, with the token that it requires.
-    ///
-    /// Connections are not encrypted: use a tunnel across networks that others share.
-    pub fn with_address(address: Address, token: Option<Token>) -> Self {
+    /// Creates an executor over connections to `address`, where a runner listens; `options` may be the token that it requires.
+    pub fn with_address(address: Address, options: impl Into<ConnectOptions>) -> Self {
+        let options = options.into();
         Self::new(move || {
-            let (address, token) = (address.clone(), token.clone());
-            async move { address.connect(token.as_ref()).await }
+            let (address, options) = (address.clone(), options.clone());
+            async move { address.connect(&options).await }
         })
     }
 

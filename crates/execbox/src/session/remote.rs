@@ -21,7 +21,8 @@ use crate::session::host::{Host, Settled};
 use crate::session::local::SLICE;
 use crate::session::spin::Spin;
 use crate::transport::command::Ended;
-use crate::transport::{NOOP_WAKER, OutOfMemory, TokenRejection, wake_after_others};
+use crate::transport::tls::TlsFailure;
+use crate::transport::{NOOP_WAKER, OutOfMemory, RunnerUsesTls, TokenRejection, tls_reason, wake_after_others};
 
 /// A channel to a runner.
 pub(crate) trait RunnerChannel: MessageChannel<HostMessage, RunnerMessage> {}
@@ -262,6 +263,12 @@ fn close_reason(error: &io::Error) -> CloseReason {
     }
     if let Some(rejection) = TokenRejection::of(error) {
         return CloseReason::Rejected(rejection.to_string());
+    }
+    if let Some(RunnerUsesTls) = error.get_ref().and_then(|source| source.downcast_ref()) {
+        return CloseReason::Rejected(RunnerUsesTls.to_string());
+    }
+    if let Some(failure) = TlsFailure::of(error) {
+        return CloseReason::Failed(tls_reason(failure));
     }
     match error.kind() {
         io::ErrorKind::UnexpectedEof => CloseReason::CutOff,

@@ -11,7 +11,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
 use crate::session::runner::Runner;
-use crate::transport::{Incoming, Listener, RejectedHosts, RejectionSink, TokenRejection, Transport};
+use crate::transport::{HostRejection, Incoming, Listener, RejectedHosts, RejectionSink, Transport};
 
 /// How long to wait after a connection could not be accepted: the system may be out of descriptors for a while.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
@@ -104,7 +104,7 @@ impl Host {
         let peer = incoming.peer();
         match incoming.handshake(&budget).await {
             Ok(transport) => Ok(Self { transport, budget }),
-            Err(error) => Err(TokenRejection::of(&error).map(|rejection| RejectedHosts { peer, rejection, more: 0 })),
+            Err(error) => Err(HostRejection::of(&error).map(|rejection| RejectedHosts { peer, rejection, more: 0 })),
         }
     }
 }

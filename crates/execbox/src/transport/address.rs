@@ -1,24 +1,26 @@
-//! Addresses of runners: `tcp:127.0.0.1:7000`, `unix:/run/execbox.sock`, `ws://127.0.0.1:7000`.
+//! Addresses of runners: `tcp:127.0.0.1:7000`, `tls:box.example.com:7000`, `unix:/run/execbox.sock`,
+//! `ws://127.0.0.1:7000`, `wss://box.example.com`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::Socket;
 
-/// The address of a runner: a socket, and the framing of messages on it.
+/// The address of a runner: a socket, the framing of messages on it, and whether they are encrypted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     pub(super) socket: Socket,
     pub(super) framing: Framing,
+    pub(super) is_encrypted: bool,
 }
 
 /// How messages are separated on a byte stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Framing {
-    /// `tcp:` and `unix:`: one message per line.
+    /// `tcp:`, `tls:` and `unix:`: one message per line.
     Lines,
-    /// `ws://`: one message per WebSocket text message.
+    /// `ws://` and `wss://`: one message per WebSocket text message.
     WebSocket {
         /// The path of the URL, with its first `/`.
         path: String,
@@ -30,11 +32,10 @@ pub enum Framing {
 #[non_exhaustive]
 pub enum AddressError {
     /// An unknown scheme.
-    #[error("invalid address {0:?}: expected tcp:HOST:PORT, unix:PATH or ws://HOST:PORT")]
+    #[error(
+        "invalid address {0:?}: expected tcp:HOST:PORT, tls:HOST:PORT, unix:PATH, ws://HOST:PORT or wss://HOST:PORT"
+    )]
     Unknown(String),
-    /// TLS is not supported.
-    #[error("invalid address {0:?}: wss:// is not supported; use ws:// through a TLS tunnel or proxy")]
-    Encrypted(String),
     /// The host or the port is missing.
     #[error("invalid address {0:?}: expected HOST:PORT, such as 127.0.0.1:7000 or [::1]:7000")]
     NoPort(String),
@@ -53,12 +54,36 @@ impl Address {
     pub fn framing(&self) -> &Framing {
         &self.framing
     }
+
+    /// Whether connections use TLS: `tls:` and `wss://`.
+    pub fn is_encrypted(&self) -> bool {
+        self.is_encrypted
+    }
+
+    /// The name or IP address of the host of a TCP socket.
+    pub(super) fn host(&self) -> Option<&str> {
+        let Socket::Tcp(authority) = &self.socket else { return None };
+        let authority = authority.rsplit_once('@').map_or(&**authority, |(_, authority)| authority);
+        let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+        Some(host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host))
+    }
+
+    /// What stands before the socket.
+    pub(super) fn scheme(&self) -> &'static str {
+        match (&self.framing, &self.socket, self.is_encrypted) {
+            (_, Socket::Unix(_), _) => "unix:",
+            (Framing::Lines, Socket::Tcp(_), false) => "tcp:",
+            (Framing::Lines, Socket::Tcp(_), true) => "tls:",
+            (Framing::WebSocket { .. }, Socket::Tcp(_), false) => "ws://",
+            (Framing::WebSocket { .. }, Socket::Tcp(_), true) => "wss://",
+        }
+    }
 }
 
-/// An address with one message per line.
+/// An address with one message per line, not encrypted.
 impl From<Socket> for Address {
     fn from(socket: Socket) -> Self {
-        Self { socket, framing: Framing::Lines }
+        Self { socket, framing: Framing::Lines, is_encrypted: false }
     }
 }
 
@@ -74,20 +99,19 @@ impl FromStr for Address {
                 Ok(Socket::Unix(path.into()).into())
             };
         }
-        if let Some(rest) = text.strip_prefix("tcp:") {
+        for (scheme, is_encrypted) in [("tcp:", false), ("tls:", true)] {
+            let Some(rest) = text.strip_prefix(scheme) else { continue };
             let authority = host_and_port(rest.strip_prefix("//").unwrap_or(rest), text)?;
-            return Ok(Socket::Tcp(authority).into());
+            return Ok(Self { socket: Socket::Tcp(authority), framing: Framing::Lines, is_encrypted });
         }
-        if let Some(rest) = text.strip_prefix("ws://") {
+        for (scheme, port, is_encrypted) in [("ws://", 80, false), ("wss://", 443, true)] {
+            let Some(rest) = text.strip_prefix(scheme) else { continue };
             let (authority, path) = rest.find('/').map_or((rest, "/"), |slash| rest.split_at(slash));
-            let authority = if has_port(authority) { authority.to_owned() } else { format!("{authority}:80") };
+            let authority = if has_port(authority) { authority.to_owned() } else { format!("{authority}:{port}") };
             let socket = Socket::Tcp(host_and_port(&authority, text)?);
-            return Ok(Self { socket, framing: Framing::WebSocket { path: path.to_owned() } });
+            return Ok(Self { socket, framing: Framing::WebSocket { path: path.to_owned() }, is_encrypted });
         }
-        Err(match text.starts_with("wss:") {
-            true => AddressError::Encrypted(text.into()),
-            false => AddressError::Unknown(text.into()),
-        })
+        Err(AddressError::Unknown(text.into()))
     }
 }
 
@@ -103,11 +127,8 @@ fn host_and_port(text: &str, whole: &str) -> Result<String, AddressError> {
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.framing, &self.socket) {
-            (Framing::WebSocket { path }, socket) => write!(f, "ws://{socket}{path}"),
-            (Framing::Lines, socket @ Socket::Tcp(_)) => write!(f, "tcp:{socket}"),
-            (Framing::Lines, socket @ Socket::Unix(_)) => write!(f, "unix:{socket}"),
-        }
+        write!(f, "{}{}", self.scheme(), self.socket)?;
+        if let Framing::WebSocket { path } = &self.framing { f.write_str(path) } else { Ok(()) }
     }
 }
 
@@ -126,18 +147,35 @@ mod tests {
             ("ws://localhost:80", "ws://localhost:80/"),
             ("ws://localhost/run/ner?a=b", "ws://localhost:80/run/ner?a=b"),
             ("ws://[::1]", "ws://[::1]:80/"),
+            ("tls:box.example.com:7000", "tls:box.example.com:7000"),
+            ("tls://[::1]:0", "tls:[::1]:0"),
+            ("wss://box.example.com", "wss://box.example.com:443/"),
+            ("wss://[::1]:7000/run?a=b", "wss://[::1]:7000/run?a=b"),
         ] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), written, "{text}");
         }
     }
 
     #[test]
+    fn the_host_is_the_name_that_a_certificate_must_be_for() {
+        for (text, host) in [
+            ("tls:box.example.com:7000", Some("box.example.com")),
+            ("wss://user@box.example.com/path", Some("box.example.com")),
+            ("wss://[2001:db8::1]", Some("2001:db8::1")),
+            ("unix:/run/x:7", None),
+        ] {
+            assert_eq!(text.parse::<Address>().unwrap().host(), host, "{text}");
+        }
+    }
+
+    #[test]
     fn invalid_addresses_are_rejected_with_the_expected_form() {
         for (text, part) in [
-            ("", "expected tcp:HOST:PORT, unix:PATH or ws://HOST:PORT"),
+            ("", "expected tcp:HOST:PORT, tls:HOST:PORT, unix:PATH, ws://HOST:PORT or wss://HOST:PORT"),
             ("127.0.0.1:7000", "expected tcp:HOST:PORT"),
             ("http://x", "expected tcp:HOST:PORT"),
-            ("wss://x", "wss:// is not supported"),
+            ("tls:x", "expected HOST:PORT"),
+            ("wss:x", "expected tcp:HOST:PORT"),
             ("tcp:7000", "expected HOST:PORT"),
             ("tcp::7000", "expected HOST:PORT"),
             ("tcp:localhost:70000", "expected HOST:PORT"),

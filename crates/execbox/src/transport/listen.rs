@@ -7,12 +7,14 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use execbox_core::budget::Budget;
+use execbox_tls::{ServerTls, TlsFailure};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::paced::MAX_HANDSHAKE_BYTES;
 use super::socket::BoundSocket;
 use super::{
-    Address, Framing, ListenError, SocketListener, Stream, StreamTransport, Token, TokenRejection, Transport, websocket,
+    Address, Framing, ListenError, Protection, SocketListener, Stream, StreamTransport, Token, TokenRejection,
+    Transport, websocket,
 };
 
 /// The time limit of a handshake.
@@ -23,25 +25,99 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 const REJECTED_TIME: Duration = Duration::from_secs(1);
 const MAX_REJECTED_BYTES: u64 = 1 << 20;
 
+/// What a side that listens requires of those that connect, and presents to them.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct AcceptOptions {
+    /// The token that they must present. Default: none.
+    pub token: Option<Token>,
+    /// The certificate that is presented to them, and those that they must present. Needed by addresses of TLS, and by no others.
+    /// Default: none.
+    pub tls: Option<ServerTls>,
+    /// Whether other machines may send the token in clear text: where a proxy or a tunnel encrypts connections. Default: no.
+    pub insecure: bool,
+}
+
+impl AcceptOptions {
+    execbox_core::setters! {
+        token: impl Into<Option<Token>>,
+        tls: impl Into<Option<ServerTls>>,
+        insecure: bool,
+    }
+
+    fn protection(&self) -> Protection {
+        Protection::new(self.token.is_some(), self.tls.as_ref(), self.insecure)
+    }
+
+    fn check(&self, address: &Address) -> Result<(), ListenError> {
+        match (&self.tls, address.is_encrypted) {
+            (None, true) => Err(ListenError::NeedsCertificate(address.clone())),
+            (Some(_), false) => Err(ListenError::NotEncrypted(address.clone())),
+            (Some(_), true) | (None, false) => Ok(()),
+        }
+    }
+}
+
+/// No TLS.
+impl From<Option<Token>> for AcceptOptions {
+    fn from(token: Option<Token>) -> Self {
+        Self { token, ..Self::default() }
+    }
+}
+
 /// Accepts connections of hosts at an [`Address`].
 #[derive(Debug)]
 pub struct Listener {
     socket: SocketListener,
     address: Address,
-    token: Option<Token>,
+    options: AcceptOptions,
     on_rejected: RejectionSink,
 }
 
-/// Hosts that did not present the token.
+/// Hosts that did not present what is required of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RejectedHosts {
     /// The address of the first one; `None` for a Unix socket.
     pub peer: Option<SocketAddr>,
     /// What the first one did wrong.
-    pub rejection: TokenRejection,
+    pub rejection: HostRejection,
     /// The number of further ones.
     pub more: u64,
+}
+
+/// What a rejected host did wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HostRejection {
+    /// The token.
+    Token(TokenRejection),
+    /// The handshake of TLS.
+    Tls(TlsFailure),
+}
+
+impl HostRejection {
+    /// The rejection that `error` of a handshake is. A host that closed the connection was not rejected.
+    pub(crate) fn of(error: &io::Error) -> Option<Self> {
+        let of_token = || TokenRejection::of(error).map(Self::Token);
+        of_token().or_else(|| TlsFailure::of(error).map(Self::Tls))
+    }
+}
+
+/// As the end of a sentence about the host.
+impl fmt::Display for HostRejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Token(TokenRejection::Missing) => f.write_str("it presented no token"),
+            Self::Token(TokenRejection::Wrong) => f.write_str("its token is wrong"),
+            Self::Tls(TlsFailure::CertificateRequired) => f.write_str("it presented no certificate"),
+            Self::Tls(TlsFailure::CertificateRejected) => {
+                f.write_str("it does not trust the certificate of the runner")
+            }
+            Self::Tls(TlsFailure::NotTls) => f.write_str("it did not use TLS"),
+            Self::Tls(failure) => failure.fmt(f),
+        }
+    }
 }
 
 /// `rejected a connection from 127.0.0.1:40112: its token is wrong`
@@ -51,10 +127,7 @@ impl fmt::Display for RejectedHosts {
         if let Some(peer) = self.peer {
             write!(f, " from {peer}")?;
         }
-        f.write_str(match self.rejection {
-            TokenRejection::Missing => ": it presented no token",
-            TokenRejection::Wrong => ": its token is wrong",
-        })?;
+        write!(f, ": {}", self.rejection)?;
         if self.more > 0 { write!(f, "; and {} more", self.more) } else { Ok(()) }
     }
 }
@@ -86,8 +159,9 @@ impl fmt::Debug for RejectionSink {
 #[derive(Debug)]
 pub struct BoundListener {
     socket: BoundSocket,
-    framing: Framing,
-    token: Option<Token>,
+    /// The port may be 0.
+    address: Address,
+    options: AcceptOptions,
 }
 
 /// A connection before its handshake.
@@ -96,18 +170,20 @@ pub struct Incoming {
     stream: Stream,
     peer: Option<SocketAddr>,
     framing: Framing,
-    token: Option<Token>,
+    options: AcceptOptions,
 }
 
 impl Listener {
-    /// Listens at `address`; see [`Socket::listen`](super::Socket::listen). With a token, hosts must present it.
-    pub async fn bind(address: &Address, token: Option<Token>) -> Result<Self, ListenError> {
-        let socket = address.socket.listen(token.is_some()).await?;
-        let address = Address { socket: socket.socket().clone(), framing: address.framing.clone() };
-        Ok(Self { socket, address, token, on_rejected: RejectionSink::default() })
+    /// Listens at `address`; see [`Socket::listen`](super::Socket::listen).
+    pub async fn bind(address: &Address, options: impl Into<AcceptOptions>) -> Result<Self, ListenError> {
+        let options = options.into();
+        options.check(address)?;
+        let socket = address.socket.listen(options.protection()).await?;
+        let address = Address { socket: socket.socket().clone(), ..address.clone() };
+        Ok(Self { socket, address, options, on_rejected: RejectionSink::default() })
     }
 
-    /// Reports hosts that do not present the token to `sink`, at most once a second. Default: they are not reported.
+    /// Reports hosts that do not present the token, or fail in the handshake of TLS, to `sink`, at most once a second. Default: they are not reported.
     #[must_use]
     pub fn on_rejected(self, sink: impl Fn(RejectedHosts) + Send + Sync + 'static) -> Self {
         Self { on_rejected: RejectionSink(Arc::new(sink)), ..self }
@@ -125,16 +201,18 @@ impl Listener {
     /// Accepts the next connection.
     pub async fn accept(&self) -> io::Result<Incoming> {
         let (stream, peer) = self.socket.accept_from().await?;
-        Ok(Incoming { stream, peer, framing: self.address.framing.clone(), token: self.token.clone() })
+        Ok(Incoming { stream, peer, framing: self.address.framing.clone(), options: self.options.clone() })
     }
 }
 
 impl BoundListener {
     /// Opens the socket at `address`, as [`Listener::bind`] does. Blocks while a name is looked up. The file of a Unix socket
     /// is not removed: the next listener replaces it.
-    pub fn open(address: &Address, token: Option<Token>) -> Result<Self, ListenError> {
-        let socket = address.socket.bind(token.is_some())?;
-        Ok(Self { socket, framing: address.framing.clone(), token })
+    pub fn open(address: &Address, options: impl Into<AcceptOptions>) -> Result<Self, ListenError> {
+        let options = options.into();
+        options.check(address)?;
+        let socket = address.socket.bind(options.protection())?;
+        Ok(Self { socket, address: address.clone(), options })
     }
 
     /// Accepts connections on the current runtime, which must have I/O enabled.
@@ -142,9 +220,9 @@ impl BoundListener {
     /// # Errors
     /// The system cannot watch the socket.
     pub fn register(self) -> io::Result<Listener> {
-        let address = Address { socket: self.socket.socket().clone(), framing: self.framing };
+        let address = Address { socket: self.socket.socket().clone(), ..self.address };
         let socket = self.socket.register()?;
-        Ok(Listener { socket, address, token: self.token, on_rejected: RejectionSink::default() })
+        Ok(Listener { socket, address, options: self.options, on_rejected: RejectionSink::default() })
     }
 }
 
@@ -159,16 +237,20 @@ impl Incoming {
         self.peer
     }
 
-    /// Completes the handshake and checks the token. Until then, the connection takes a few KiB. Messages that are not
-    /// received completely are charged to `budget` after it.
+    /// Completes the handshakes and checks the token. Until then, the connection takes a few KiB, and with TLS some tens of
+    /// KiB. Messages that are not received completely are charged to `budget` after it.
     ///
     /// # Errors
-    /// The connection broke, the handshake takes more than 5 s (`TimedOut`) or, for a WebSocket, 4 KiB (`InvalidData`),
-    /// or the host does not present the token (`PermissionDenied`, with a [`TokenRejection`]). The rejection is sent
-    /// to the host before, which takes at most 1 s.
+    /// The connection broke, the handshakes take more than 5 s (`TimedOut`) or, for a WebSocket, 4 KiB (`InvalidData`),
+    /// that of TLS failed (see [`TlsFailure::of`]), or the host does not present the token (`PermissionDenied`, with a
+    /// [`TokenRejection`]). The rejection is sent to the host before, which takes at most 1 s.
     pub async fn handshake(self, budget: &Budget) -> io::Result<Box<dyn Transport>> {
-        let Self { mut stream, framing, token, .. } = self;
+        let Self { stream, framing, options: AcceptOptions { token, tls, .. }, .. } = self;
         let handshake = async move {
+            let mut stream: Stream = match tls {
+                Some(tls) => Box::new(tls.accept(stream).await?),
+                None => stream,
+            };
             Ok::<Box<dyn Transport>, io::Error>(match framing {
                 Framing::Lines => {
                     let authenticated = authenticate(&mut stream, token).await;

@@ -4,7 +4,7 @@
 //! - [`StreamTransport`]: any byte stream, one message per line;
 //! - [`CommandTransport`]: the standard input and output of a child process;
 //! - [`stdio`]: those of this process;
-//! - [`Address`]: TCP, Unix sockets and WebSocket, to [connect](Address::connect) to and to
+//! - [`Address`]: TCP, TLS, Unix sockets and WebSocket, to [connect](Address::connect) to and to
 //!   [listen](Listener::bind) on. It combines a [`Socket`], which carries bytes, with a [`Framing`], which separates
 //!   messages.
 //!
@@ -35,13 +35,16 @@ use execbox_core::budget::Budget;
 
 pub use address::{Address, AddressError, Framing};
 pub use command::CommandTransport;
-pub use connect::ConnectError;
+pub(crate) use connect::tls_reason;
+pub use connect::{ConnectError, ConnectOptions};
 pub use execbox_core::protocol::LineError;
+pub use execbox_tls as tls;
 pub(crate) use listen::RejectionSink;
-pub use listen::{BoundListener, Incoming, Listener, RejectedHosts};
-pub use socket::{ByteStream, ListenError, Socket, SocketListener, Stream};
+pub use listen::{AcceptOptions, BoundListener, HostRejection, Incoming, Listener, RejectedHosts};
+pub use socket::{ByteStream, ListenError, Protection, Socket, SocketListener, Stream};
 pub(crate) use stdio::needs_threads as stdio_needs_threads;
 pub use stdio::stdio;
+pub(crate) use stream::RunnerUsesTls;
 pub use stream::StreamTransport;
 pub use token::{Token, TokenError, TokenRejection};
 

@@ -1,6 +1,6 @@
 //! TCP and Unix sockets: connecting, listening and accepting, independent of the framing of messages.
 
-use std::net::{self, SocketAddr, ToSocketAddrs as _};
+use std::net::{self, IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
@@ -8,9 +8,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fmt, fs, io};
 
+use execbox_tls::ServerTls;
 use socket2::{Domain, SockAddr, SockRef, TcpKeepalive, Type};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream, lookup_host};
+
+use super::Address;
 
 /// The address of a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +23,24 @@ pub enum Socket {
     Tcp(String),
     /// The path of a Unix socket.
     Unix(PathBuf),
+}
+
+/// What protects a socket that other machines can reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Protection {
+    /// Whether those that connect must prove who they are.
+    authenticates: bool,
+    /// Whether connections are encrypted, by this process or on their way.
+    encrypts: bool,
+}
+
+impl Protection {
+    /// For those that connect without a token (`needs_token`), or a certificate that `tls` requires, other machines cannot reach
+    /// the socket; without TLS neither, unless `insecure` says that something else encrypts connections.
+    pub fn new(needs_token: bool, tls: Option<&ServerTls>, insecure: bool) -> Self {
+        let needs_certificate = tls.is_some_and(ServerTls::requires_certificate);
+        Self { authenticates: needs_token || needs_certificate, encrypts: tls.is_some() || insecure }
+    }
 }
 
 /// A connected socket.
@@ -68,9 +89,20 @@ enum BoundInner {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// Without a token, anyone who can reach the address could execute code.
+    /// Without a token or a certificate, anyone who can reach the address could execute code.
     #[error("{0} is reachable from other machines; use 127.0.0.1 or [::1], or require a token")]
     NeedsToken(Socket),
+    /// Without TLS, anyone on the way could read the token, and what is executed.
+    #[error(
+        "{0} is reachable from other machines, which would send their token in clear text; use 127.0.0.1 or [::1], or TLS"
+    )]
+    ClearText(Socket),
+    /// The address is one of TLS, and there is no certificate to present.
+    #[error("{0} needs a certificate")]
+    NeedsCertificate(Address),
+    /// There is a certificate, and the address is not one of TLS.
+    #[error("{0} is not encrypted, and has no use for a certificate; use tls: or wss://")]
+    NotEncrypted(Address),
     /// A system error.
     #[error("cannot listen on {socket}: {error}")]
     Io {
@@ -84,25 +116,32 @@ pub enum ListenError {
 impl Socket {
     /// Connects. An unknown host name is the error `HostUnreachable`.
     pub async fn connect(&self) -> io::Result<Stream> {
+        Ok(self.connect_to().await?.0)
+    }
+
+    /// Connects. Returns whether the peer is on this machine, too.
+    pub(super) async fn connect_to(&self) -> io::Result<(Stream, bool)> {
         match self {
             Self::Tcp(authority) => {
                 let unknown = |error| io::Error::new(io::ErrorKind::HostUnreachable, error);
                 let addresses: Vec<_> = lookup_host(authority).await.map_err(unknown)?.collect();
-                tcp_stream(TcpStream::connect(&addresses[..]).await?)
+                let stream = TcpStream::connect(&addresses[..]).await?;
+                let is_on_this_machine = is_on_this_machine(stream.local_addr()?.ip(), stream.peer_addr()?.ip());
+                Ok((tcp_stream(stream)?, is_on_this_machine))
             }
-            Self::Unix(path) => Ok(Box::new(UnixStream::connect(path).await?)),
+            Self::Unix(path) => Ok((Box::new(UnixStream::connect(path).await?), true)),
         }
     }
 
     /// Listens. Port 0 selects a free port. A Unix socket is accessible by its owner only and replaces a socket file of the
     /// same user that no process listens on. Dropping the listener removes the file.
     ///
-    /// Unless clients must present a token (`needs_token`), TCP is restricted to loopback addresses.
-    pub async fn listen(&self, needs_token: bool) -> Result<SocketListener, ListenError> {
+    /// TCP is restricted to loopback addresses unless connections are encrypted, and those that connect prove who they are.
+    pub async fn listen(&self, protection: Protection) -> Result<SocketListener, ListenError> {
         let bound = match self {
             Self::Tcp(authority) => {
                 let addresses = lookup_host(authority).await.map_err(|error| self.failed(error))?;
-                self.bind_tcp(&addresses.collect::<Vec<_>>(), needs_token)
+                self.bind_tcp(&addresses.collect::<Vec<_>>(), protection)
             }
             Self::Unix(path) => self.bind_unix(path),
         };
@@ -115,19 +154,24 @@ impl Socket {
 
     /// [`listen`](Self::listen) in two steps, the first of which needs no runtime. Blocks while a name is looked up. The file
     /// of a Unix socket is not removed.
-    pub(crate) fn bind(&self, needs_token: bool) -> Result<BoundSocket, ListenError> {
+    pub(crate) fn bind(&self, protection: Protection) -> Result<BoundSocket, ListenError> {
         match self {
             Self::Tcp(authority) => {
                 let addresses = authority.to_socket_addrs().map_err(|error| self.failed(error))?;
-                self.bind_tcp(&addresses.collect::<Vec<_>>(), needs_token)
+                self.bind_tcp(&addresses.collect::<Vec<_>>(), protection)
             }
             Self::Unix(path) => self.bind_unix(path),
         }
     }
 
-    fn bind_tcp(&self, addresses: &[SocketAddr], needs_token: bool) -> Result<BoundSocket, ListenError> {
-        if !needs_token && !addresses.iter().all(|address| address.ip().is_loopback()) {
-            return Err(ListenError::NeedsToken(self.clone()));
+    fn bind_tcp(&self, addresses: &[SocketAddr], protection: Protection) -> Result<BoundSocket, ListenError> {
+        if !addresses.iter().all(|address| address.ip().is_loopback()) {
+            if !protection.authenticates {
+                return Err(ListenError::NeedsToken(self.clone()));
+            }
+            if !protection.encrypts {
+                return Err(ListenError::ClearText(self.clone()));
+            }
         }
         let bind = || {
             let listener = net::TcpListener::bind(addresses)?;
@@ -226,6 +270,11 @@ fn tcp_stream(stream: TcpStream) -> io::Result<Stream> {
     Ok(Box::new(stream))
 }
 
+/// Whether the two ends of a connection are on the same machine.
+fn is_on_this_machine(here: IpAddr, there: IpAddr) -> bool {
+    there.to_canonical().is_loopback() || there == here
+}
+
 /// Binds under a temporary name, so that the socket has its final name only with its final permissions.
 fn bind_unix(path: &Path) -> io::Result<unix::net::UnixListener> {
     let mut temporary = path.as_os_str().to_owned();
@@ -271,6 +320,22 @@ impl Drop for SocketFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn both_ends_are_on_the_same_machine_if_their_addresses_say_so() {
+        for (here, there, expected) in [
+            ("127.0.0.1", "127.0.0.1", true),
+            ("127.0.0.1", "127.9.9.9", true),
+            ("::1", "::1", true),
+            ("::ffff:127.0.0.1", "::ffff:127.0.0.1", true),
+            ("192.0.2.1", "192.0.2.1", true),
+            ("192.0.2.1", "192.0.2.2", false),
+            ("2001:db8::1", "2001:db8::2", false),
+            ("::ffff:192.0.2.1", "::ffff:192.0.2.2", false),
+        ] {
+            assert_eq!(is_on_this_machine(here.parse().unwrap(), there.parse().unwrap()), expected, "{here} {there}");
+        }
+    }
 
     #[test]
     fn a_process_that_listens_with_a_full_queue_keeps_its_file() {

@@ -20,6 +20,14 @@ const MAX_READS: usize = 16;
 /// The largest buffer of sent messages that is kept for the next ones, in bytes.
 const MAX_KEPT_BUFFER: usize = 64 << 10;
 
+/// The first bytes with which TLS answers what is not TLS: an alert, of a version 3.x.
+const TLS_ALERT: &[u8] = &[21, 3];
+
+/// A host has connected without TLS to a runner that requires it.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("the runner uses TLS; use an address of tls: or wss://")]
+pub(crate) struct RunnerUsesTls;
+
 /// A [`Transport`] over the two directions of a byte stream.
 #[derive(Debug)]
 pub struct StreamTransport<R, W> {
@@ -30,7 +38,7 @@ pub struct StreamTransport<R, W> {
     /// The queued lines, and how many of their bytes are written.
     out: Vec<u8>,
     written: usize,
-    /// The error of a first line that is a rejection.
+    /// The error of a first line that is a rejection. `None` after the first line, and for other peers than runners.
     rejection: Option<TokenRejection>,
     /// Deregisters the reader, if it can be read without a registration.
     deregister: Option<fn(&mut R)>,
@@ -107,6 +115,9 @@ impl<R: AsyncRead + Unpin, W> StreamTransport<R, W> {
         }
         let mut buffer = ReadBuf::new(&mut self.chunk);
         ready!(Pin::new(&mut self.reader).poll_read(cx, &mut buffer))?;
+        if self.rejection.is_some() && buffer.filled().starts_with(TLS_ALERT) {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, RunnerUsesTls)));
+        }
         self.lines.push(buffer.filled());
         Poll::Ready(Ok(buffer.filled().len()))
     }

@@ -5,12 +5,13 @@
 //! engine, and otherwise what they say about QuickJS. An example:
 //! `EXECBOX_TEST_RUNNER='target/debug/execbox runner --engine v8'`.
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, LazyLock};
+use std::{env, fs};
 
-use execbox::transport::{Address, CommandTransport, Listener, Socket, StreamTransport};
+use execbox::transport::tls::{Certificates, ClientTls, Identity, ServerTls, Trust};
+use execbox::transport::{AcceptOptions, Address, CommandTransport, ConnectOptions, Listener, Socket, StreamTransport};
 use execbox::{
     Executor, InlineExecutor, PoolOptions, ProcessExecutor, RemoteExecutor, Runner, RunnerCommand, WorkerExecutor,
 };
@@ -55,6 +56,7 @@ pub(crate) fn all() -> Vec<NamedExecutor> {
         javascript("pipe", Arc::new(narrow_pipe(runner()))),
         javascript("stdio", Arc::new(RemoteExecutor::new(child))),
         javascript("tcp", Arc::new(listening(&"tcp:127.0.0.1:0".parse().unwrap()))),
+        javascript("tls", Arc::new(listening_with_tls())),
         javascript("unix", Arc::new(listening(&Socket::Unix(socket_path()).into()))),
         javascript("websocket", Arc::new(listening(&"ws://127.0.0.1:0".parse().unwrap()))),
         moves("scripted-inline", Arc::new(InlineExecutor::with_engine(Arc::new(Scripted), Arc::new(Moves)).unwrap())),
@@ -122,10 +124,23 @@ fn narrow_pipe(runner: Runner) -> RemoteExecutor {
 
 /// A runner that listens at `address` until the tests end.
 fn listening(address: &Address) -> RemoteExecutor {
-    let listener = RUNTIME.block_on(Listener::bind(address, None)).unwrap();
+    RemoteExecutor::with_address(listen(address, AcceptOptions::default()), None)
+}
+
+fn listening_with_tls() -> RemoteExecutor {
+    let pem = |name| fs::read(format!("{}/../tls/tests/pem/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let identity = Identity::from_pem(&pem("server.pem"), &pem("server.key")).unwrap();
+    let accept = AcceptOptions::default().tls(ServerTls::new(identity, None).unwrap());
+    let trust = Trust::only(Certificates::from_pem(&pem("authority.pem")).unwrap()).unwrap();
+    let connect = ConnectOptions::default().tls(ClientTls::new(trust, None).unwrap());
+    RemoteExecutor::with_address(listen(&"tls:127.0.0.1:0".parse().unwrap(), accept), connect)
+}
+
+fn listen(address: &Address, options: AcceptOptions) -> Address {
+    let listener = RUNTIME.block_on(Listener::bind(address, options)).unwrap();
     let address = listener.address().clone();
     RUNTIME.spawn(async move { Runner::new().unwrap().listen(listener, execbox::ListenOptions::default()).await });
-    RemoteExecutor::with_address(address, None)
+    address
 }
 
 fn socket_path() -> PathBuf {

@@ -19,7 +19,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use execbox::transport::{ListenError, Socket, SocketListener, Stream, Token, TokenRejection};
+use execbox::transport::tls::ServerTls;
+use execbox::transport::{ListenError, Protection, Socket, SocketListener, Stream, Token, TokenRejection};
 use execbox_core::budget::{Budget, Charge, Exhausted};
 use http::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, RETRY_AFTER, TRANSFER_ENCODING, WWW_AUTHENTICATE};
 use http::request::Parts;
@@ -61,6 +62,10 @@ pub struct HttpOptions {
     /// Clients with tokens and servers of their own. If this is set, every client must send one of these tokens or
     /// [`token`](Self::token). Default: none.
     pub clients: Option<NamedClients>,
+    /// The certificate that is presented to clients, and those that they must present. Default: none, and no TLS.
+    pub tls: Option<ServerTls>,
+    /// Whether clients on other machines may send their tokens in clear text: where a proxy encrypts connections. Default: no.
+    pub insecure: bool,
     /// Accepted host names, with or without a port, in addition to `localhost`, `127.0.0.1`, `[::1]` and the address
     /// of the server. Default: none.
     pub hosts: Vec<String>,
@@ -90,6 +95,8 @@ impl HttpOptions {
     execbox_core::setters! {
         token: impl Into<Option<Token>>,
         clients: impl Into<Option<NamedClients>>,
+        tls: impl Into<Option<ServerTls>>,
+        insecure: bool,
         hosts: Vec<String>,
         origins: Vec<String>,
         max_body: usize,
@@ -106,6 +113,8 @@ impl Default for HttpOptions {
         Self {
             token: None,
             clients: None,
+            tls: None,
+            insecure: false,
             hosts: Vec::new(),
             origins: Vec::new(),
             max_body: 1 << 20,
@@ -143,14 +152,15 @@ pub struct HttpServer {
 }
 
 impl HttpServer {
-    /// Listens on `address`, such as `127.0.0.1:8080`; port 0 chooses a free port. If clients need no token, only loopback
-    /// addresses are accepted.
+    /// Listens on `address`, such as `127.0.0.1:8080`; port 0 chooses a free port. Other than loopback addresses are accepted
+    /// only if clients need a token or a certificate, over TLS.
     pub async fn bind(address: &str, options: HttpOptions) -> Result<Self, HttpError> {
         for host in &options.hosts {
             host.parse::<http::uri::Authority>().map_err(|_| HttpError::Host(host.clone()))?;
         }
         let needs_token = options.token.is_some() || options.clients.is_some();
-        let listener = Socket::Tcp(address.to_owned()).listen(needs_token).await?;
+        let protection = Protection::new(needs_token, options.tls.as_ref(), options.insecure);
+        let listener = Socket::Tcp(address.to_owned()).listen(protection).await?;
         let address = listener.local_addr().expect("a TCP socket has an address");
         let origins = Origins::new(address, &options.origins).map_err(HttpError::Origin)?;
         Ok(Self { listener, address, origins, options })
@@ -163,7 +173,8 @@ impl HttpServer {
 
     /// The URL that clients connect to.
     pub fn url(&self) -> String {
-        format!("http://{}{PATH}", self.address)
+        let scheme = if self.options.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}{PATH}", self.address)
     }
 
     /// Serves clients until `stop` is cancelled: `server` those without a server of their own. Then running calls are cancelled, and connections have two seconds to
@@ -191,7 +202,8 @@ impl HttpServer {
         let local_port = self.address.port();
         while let Some((stream, remote, connection)) = accept(&self.listener, &all, &stop).await {
             let peer = remote.map(|remote| Peer { remote, local_port });
-            connections.spawn(serve(stream, peer, Arc::clone(&service), stop.clone(), connection));
+            let tls = self.options.tls.clone();
+            connections.spawn(serve(stream, tls, peer, Arc::clone(&service), stop.clone(), connection));
             while connections.try_join_next().is_some() {}
         }
         drop(self.listener);
@@ -225,11 +237,19 @@ async fn accept(
 /// Serves one connection.
 async fn serve(
     stream: Stream,
+    tls: Option<ServerTls>,
     peer: Option<Peer>,
     service: Arc<Service>,
     stop: CancellationToken,
     connection: Connection,
 ) {
+    let stream = tokio::select! {
+        biased; // As below.
+        stream = encrypted(stream, tls) => stream,
+        _ = connection.evicted() => return,
+        () = stop.cancelled() => return,
+    };
+    let Some(stream) = stream else { return };
     let (connection, ambiguity, authorized) = (Arc::new(connection), Arc::default(), SetOnce::new());
     let client = Arc::new(Client { connection, peer, ambiguity, authorized });
     let respond = service_fn(|request| {
@@ -257,6 +277,13 @@ async fn serve(
     };
     serving.as_mut().graceful_shutdown();
     let _ = tokio::time::timeout(grace, serving).await;
+}
+
+/// The stream inside TLS, if that is used. `None` if the client does not complete the handshake in time.
+async fn encrypted(stream: Stream, tls: Option<ServerTls>) -> Option<Stream> {
+    let Some(tls) = tls else { return Some(stream) };
+    let accepted = tokio::time::timeout(ACCEPT_TIMEOUT, tls.accept(stream)).await;
+    Some(Box::new(accepted.ok()?.ok()?))
 }
 
 /// Returns if the client has sent no request with the token in time.

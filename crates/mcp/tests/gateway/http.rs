@@ -12,11 +12,12 @@ use rmcp::model::ProtocolVersion;
 use rmcp::service::{ClientLifecycleMode, ClientServiceExt as _, RoleClient, RunningService};
 use rmcp::transport::StreamableHttpClientTransport;
 use serde_json::{Value as Json, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
 use crate::fakes::{Fake, Listener, begin, call, code_server, code_server_with, text, until};
+use crate::https::server_tls;
 
 pub(crate) struct Served {
     pub(crate) address: SocketAddr,
@@ -64,7 +65,7 @@ impl Served {
     }
 
     /// Reads the response.
-    pub(crate) async fn answer(mut stream: TcpStream) -> Answer {
+    pub(crate) async fn answer(mut stream: impl AsyncRead + Unpin) -> Answer {
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer).await;
         let answer = String::from_utf8(answer).unwrap();
@@ -102,7 +103,7 @@ impl Served {
     }
 }
 
-fn initialize(version: &str, capabilities: &Json) -> String {
+pub(crate) fn initialize(version: &str, capabilities: &Json) -> String {
     let client = json!({ "name": "raw", "version": "1" });
     let params = json!({ "protocolVersion": version, "capabilities": capabilities, "clientInfo": client });
     message("initialize", Some(1), &params)
@@ -374,19 +375,23 @@ async fn media_ranges_and_a_slash_after_the_path_are_accepted() {
 }
 
 #[tokio::test]
-async fn addresses_other_than_loopback_require_a_token() {
+async fn addresses_other_than_loopback_require_a_token_and_tls() {
     for address in ["0.0.0.0:0", "[::]:0"] {
         let error = HttpServer::bind(address, HttpOptions::default()).await.unwrap_err();
         assert!(matches!(error, HttpError::Listen(ListenError::NeedsToken(_))), "{error}");
     }
     let error = HttpServer::bind("0.0.0.0:0", HttpOptions::default()).await.unwrap_err().to_string();
     assert_eq!(error, "0.0.0.0:0 is reachable from other machines; use 127.0.0.1 or [::1], or require a token");
-    let token = Some(Token::new("s3cret").unwrap());
-    let open = HttpServer::bind("0.0.0.0:0", HttpOptions::default().token(token)).await.unwrap();
+    let with_token = HttpOptions::default().token(Token::new("s3cret").unwrap());
+    let error = HttpServer::bind("0.0.0.0:0", with_token.clone()).await.unwrap_err();
+    assert!(matches!(error, HttpError::Listen(ListenError::ClearText(_))), "{error}");
+    let with_certificates = HttpOptions::default().tls(server_tls(Some("authority")));
+    for options in [with_token.clone().tls(server_tls(None)), with_certificates, with_token.clone().insecure(true)] {
+        HttpServer::bind("0.0.0.0:0", options).await.unwrap();
+    }
+    let open = HttpServer::bind("127.0.0.1:0", with_token.clone()).await.unwrap();
     assert_ne!(open.address().port(), 0);
-    let in_use = open.address().to_string();
-    let token = Some(Token::new("s3cret").unwrap());
-    let error = HttpServer::bind(&in_use, HttpOptions::default().token(token)).await.unwrap_err();
+    let error = HttpServer::bind(&open.address().to_string(), with_token).await.unwrap_err();
     assert!(matches!(error, HttpError::Listen(ListenError::Io { .. })), "{error}");
     for host in ["", "http://box.example.com", "two words"] {
         let error = HttpServer::bind("127.0.0.1:0", HttpOptions::default().hosts(vec![host.into()]));

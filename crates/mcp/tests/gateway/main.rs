@@ -10,6 +10,7 @@ mod fakes;
 mod features;
 mod hostile;
 mod http;
+mod https;
 mod layouts;
 mod login_site;
 mod logins;

@@ -9,7 +9,8 @@ use execbox::{Executor, InlineExecutor, Limits};
 
 use crate::error::{CommandError, SystemError};
 use crate::options::engine::{Engine, EngineChoice, RunnerEngine};
-use crate::options::executor::{ExecutorConfig, ExecutorError, ExecutorKind, token_source};
+use crate::options::executor::{ExecutorConfig, ExecutorError, ExecutorKind, RemoteSource, token_source};
+use crate::options::tls::ClientTlsArguments;
 
 /// A value of `--executor`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -75,8 +76,9 @@ impl Subject {
             return Ok(Arc::new(executor.map_err(|error| SystemError::Engine(error.to_string()))?));
         }
         let engine = Some(EngineChoice::One(self.engine));
-        let token = token_source("--token-file", None);
-        let config = ExecutorConfig::new(self.executor.kind(), engine, token, Mode::default(), &Limits::default())?;
+        let remote =
+            RemoteSource { token: token_source("--token-file", None), tls: ClientTlsArguments::default().options() };
+        let config = ExecutorConfig::new(self.executor.kind(), engine, remote, Mode::default(), &Limits::default())?;
         let config = match max_programs {
             Some(max) => config.with_max_programs(max),
             None => config,

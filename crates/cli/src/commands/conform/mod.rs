@@ -47,6 +47,7 @@ use self::verdict::Played;
 use crate::error::{CliError, CommandError, SystemError, reason};
 use crate::exit::Exit;
 use crate::options::executor::token_source;
+use crate::options::tls::ClientTlsArguments;
 use crate::options::units::count;
 use crate::output::progress::Progress;
 
@@ -62,13 +63,16 @@ pub(crate) struct Arguments {
     #[arg(value_name = "COMMAND", last = true, conflicts_with = "connect")]
     command: Vec<OsString>,
 
-    /// Connect to the runner at `tcp:HOST:PORT`, `unix:PATH` or `ws://HOST:PORT`, once per case
+    /// Connect to the runner at `tcp:HOST:PORT`, `tls:HOST:PORT`, `unix:PATH`, `ws://HOST:PORT` or `wss://HOST`, once per case
     #[arg(long, value_name = "ADDRESS")]
     connect: Option<Address>,
 
     /// Present the token in FILE to the runner [default: `$EXECBOX_REMOTE_TOKEN`]
     #[arg(long, value_name = "FILE", requires = "connect")]
     token_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    tls: ClientTlsArguments,
 
     /// Play the cases in DIR instead of the built-in ones
     #[arg(long, value_name = "DIR", help_heading = "Cases")]
@@ -151,8 +155,9 @@ impl Job {
     fn new(arguments: Arguments) -> Result<Self, CommandError> {
         let target = match arguments.connect {
             Some(address) => {
-                let token = token_source("--token-file", arguments.token_file.as_deref()).read()?;
-                Some(Target::Address(address, token))
+                let token = token_source("--token-file", arguments.token_file.as_deref());
+                let options = arguments.tls.options().read(Some(&address), token)?;
+                Some(Target::Address(address, Box::new(options)))
             }
             None if !arguments.command.is_empty() => Some(Target::Command(arguments.command)),
             None if arguments.list => None,

@@ -6,7 +6,7 @@ use std::io;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use execbox::transport::{Address, ConnectError, Framing, Received, Token, Transport};
+use execbox::transport::{Address, ConnectError, ConnectOptions, Framing, Received, Transport};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader, DuplexStream,
 };
@@ -15,11 +15,11 @@ use tokio::process::{Child, Command};
 /// The maximum length of a stderr tail, in bytes.
 const MAX_STDERR: usize = 4 << 10;
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Target {
     /// A program and its arguments. The runner uses its standard input and output.
     Command(Vec<OsString>),
-    Address(Address, Option<Token>),
+    Address(Address, Box<ConnectOptions>),
 }
 
 /// A connection to a runner. Dropping it kills the command that was started for it.
@@ -32,15 +32,15 @@ pub(crate) struct Peer {
 
 impl Target {
     pub(crate) async fn connect(&self) -> io::Result<Peer> {
-        let (address, token) = match self {
+        let (address, options) = match self {
             Self::Command(command) => return start(command),
-            Self::Address(address, token) => (address, token.as_ref()),
+            Self::Address(address, options) => (address, options),
         };
         if let Framing::WebSocket { .. } = address.framing() {
-            return Ok(Peer::over(tokio::io::split(bridge(address.connect(token).await.map_err(without_address)?))));
+            return Ok(Peer::over(tokio::io::split(bridge(address.connect(options).await.map_err(without_address)?))));
         }
-        let mut peer = Peer::over(tokio::io::split(address.socket().connect().await?));
-        if let Some(token) = token {
+        let mut peer = Peer::over(tokio::io::split(address.connect_stream(options).await.map_err(without_address)?));
+        if let Some(token) = &options.token {
             peer.writer.write_all(&[&token.to_line()[..], b"\n"].concat()).await?;
         }
         Ok(peer)

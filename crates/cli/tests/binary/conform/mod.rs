@@ -89,22 +89,30 @@ fn our_runner_passes_every_case_over_every_transport() {
     let socket = std::env::temp_dir().join(format!("execbox-conform-{}", std::process::id()));
     let token = directory("token", &[("token.txt", "s3cret\n")]).join("token.txt");
     let token = ["--token-file", token.to_str().unwrap()];
-    for (address, token) in [
-        ("tcp:127.0.0.1:0".to_owned(), &token[..]),
-        (format!("unix:{}", socket.display()), &[]),
-        ("ws://127.0.0.1:0".to_owned(), &token),
+    let folder = crate::tls::folder("conform");
+    let [cert, key] = ["cert.pem", "key.pem"].map(|name| folder.join(name).display().to_string());
+    let authority = crate::tls::pem("authority.pem");
+    let (presented, trusted) = (["--tls-cert", &cert, "--tls-key", &key], ["--tls-ca", &authority]);
+    for (address, token, presented, trusted) in [
+        ("tcp:127.0.0.1:0".to_owned(), &token[..], &[][..], &[][..]),
+        (format!("unix:{}", socket.display()), &[], &[], &[]),
+        ("ws://127.0.0.1:0".to_owned(), &token, &[], &[]),
+        ("tls:127.0.0.1:0".to_owned(), &token, &presented, &trusted),
+        ("wss://127.0.0.1:0".to_owned(), &[], &presented, &trusted),
     ] {
         let mut runner = Command::new(EXECBOX)
             .args(["runner", "--listen", &address])
             .args(token)
+            .args(presented)
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         let mut line = String::new();
         BufReader::new(runner.stderr.take().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim().strip_prefix("execbox: listening on ").unwrap();
-        let arguments = ["--strict", "--extensions", "--jobs", "8", "--connect", address];
-        let output = conform(&[&arguments, token].concat());
+        // What the runner answers is compared, not how fast a busy machine is.
+        let arguments = ["--strict", "--extensions", "--jobs", "8", "--time-factor", "5", "--connect", address];
+        let output = conform(&[&arguments, token, trusted].concat());
         let _ = runner.kill();
         let _ = runner.wait();
         assert!(output.status.success(), "{address}: {}", String::from_utf8_lossy(&output.stdout));
